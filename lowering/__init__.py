@@ -1,0 +1,43 @@
+"""The op table: every WebNN operator, declared once, beside its lowering to ``jax.lax``.
+
+One family of ops a file; ``op.py`` has the vocabulary of a declaration. ``OPS`` maps snake_case names to ops.
+"""
+
+if __name__ == "lowering":
+    raise ImportError(
+        "the folder lowering/ is the package webnn_xla.lowering: write `import webnn_xla.lowering` (`pip install -e .` first)"
+    )
+
+from webnn_xla.lowering import (  # noqa: E402  (importing a family registers its ops)
+    activation,
+    convolution,
+    elementwise,
+    indexing,
+    matmul,
+    movement,
+    normalization,
+    pooling,
+    quantization,
+    recurrent,
+    reduction,
+    resampling,
+)
+from webnn_xla.lowering.op import OPS, Op, Target  # noqa: E402
+
+__all__ = [
+    "OPS",
+    "Op",
+    "Target",
+    "activation",
+    "convolution",
+    "elementwise",
+    "indexing",
+    "matmul",
+    "movement",
+    "normalization",
+    "pooling",
+    "quantization",
+    "recurrent",
+    "reduction",
+    "resampling",
+]

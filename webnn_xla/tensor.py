@@ -1,0 +1,95 @@
+"""MLTensor: data on a device, rebound by writes and dispatches. Source: https://www.w3.org/TR/webnn/#api-mltensor."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+import jax
+
+from webnn_xla.dtypes import MLOperandDataType, MLOperandDescriptor, Shape
+from webnn_xla.errors import ArgumentError, DestroyedObjectError, InvalidStateError
+
+if TYPE_CHECKING:
+    from webnn_xla.context import MLContext
+
+
+class MLTensor:
+    """A tensor of one context. Made by ``create_tensor`` and ``create_constant_tensor`` only.
+
+    ``array`` and ``__dlpack__`` give the data to JAX and others without a copy; what they hold never changes under
+    them, since writes and dispatches bind a new array.
+    """
+
+    __slots__ = ("_context", "_destroyed", "_pending", "_value", "constant", "descriptor", "readable", "writable")
+
+    def __init__(
+        self,
+        context: MLContext,
+        descriptor: MLOperandDescriptor,
+        array: jax.Array | None,
+        *,
+        readable: bool = False,
+        writable: bool = False,
+        constant: bool = False,
+    ) -> None:
+        self._context = context
+        self._value = array
+        self._destroyed = False
+        self._pending: set[Future[Any]] = set()
+        self.descriptor = descriptor
+        self.readable = readable
+        self.writable = writable
+        self.constant = constant
+
+    @property
+    def data_type(self) -> MLOperandDataType:
+        return self.descriptor.data_type
+
+    @property
+    def shape(self) -> Shape:
+        return self.descriptor.shape
+
+    @property
+    def context(self) -> MLContext:
+        return self._context
+
+    @property
+    def array(self) -> jax.Array:
+        """The current data as a JAX array on the context's device, without a copy. Immutable."""
+        if self._destroyed:
+            raise DestroyedObjectError("the tensor is destroyed", operator="MLTensor", operand="array")
+        return self._array
+
+    @property
+    def _array(self) -> jax.Array:
+        if self._value is None:
+            # Never written: zeros, made on first use, so that outputs cost no memory before they are bound.
+            self._value = self._context._zeros(self.descriptor)
+        return self._value
+
+    def destroy(self) -> None:
+        """Releases the data, and rejects reads that are pending. May be called twice."""
+        self._destroyed = True
+        self._value = None
+        for future in tuple(self._pending):
+            if not future.done():
+                future.set_exception(InvalidStateError("the tensor was destroyed before it was read", operator="read_tensor"))
+        self._pending.clear()
+
+    def __dlpack__(self, **arguments: Any) -> Any:
+        return self.array.__dlpack__(**arguments)
+
+    def __dlpack_device__(self) -> tuple[Any, int]:
+        return self.array.__dlpack_device__()
+
+    def _check(self, context: MLContext, operator: str, operand: str) -> None:
+        if self._context is not context:
+            raise ArgumentError("got a tensor of another context; allowed: one of this context", operator=operator, operand=operand)
+        if self._destroyed:
+            raise DestroyedObjectError("got a destroyed tensor", operator=operator, operand=operand)
+
+    def __repr__(self) -> str:
+        flags = [name for name in ("readable", "writable", "constant") if getattr(self, name)]
+        state = "destroyed" if self._destroyed else " ".join(flags)
+        return f"<MLTensor {self.descriptor} {state}>".replace(" >", ">")
