@@ -131,13 +131,9 @@ def float_to_integer(x: Array, data_type: MLOperandDataType) -> Array:
     low_float = constant(float(low), wide)
     high_float = constant(float(high + 1), wide)
     in_range = lax.bitwise_and(lax.ge(wide, low_float), lax.lt(wide, high_float))
-    converted = lax.convert_element_type(lax.select(in_range, wide, constant(0, wide)), _carrier(data_type))
-    # The carrier of int4/uint4 is wider: one conversion more, of a value already in range.
+    converted = lax.convert_element_type(lax.select(in_range, wide, constant(0, wide)), data_type.carrier)
+    # The carrier of int4/uint4 is a byte: one conversion more, of a value already in range.
     converted = lax.convert_element_type(converted, data_type.numpy)
     bound = lax.select(lax.ge(wide, high_float), constant(high, converted), constant(low, converted))
     saturated = lax.select(in_range, converted, bound)
     return lax.select(lax.ne(wide, wide), constant(0, converted), saturated)
-
-
-def _carrier(data_type: MLOperandDataType) -> np.dtype[Any]:
-    return data_type.numpy if data_type.bits >= 8 else np.dtype(np.int8 if data_type.is_signed else np.uint8)

@@ -53,13 +53,14 @@ def as_function(graph: Graph, target: Target) -> tuple[tuple[Value, ...], Functi
     host_literals = {value: np.asarray(data) for value, data in literals.items()}
 
     def run(arguments: Sequence[Array], inputs: Sequence[Array]) -> list[Array]:
-        environment: dict[Value, Array] = dict(zip(parameters, arguments, strict=True))
-        environment.update(zip(graph.inputs.values(), inputs, strict=True))
+        environment: dict[Value, Array] = {}
+        for value, array in zip((*parameters, *graph.inputs.values()), (*arguments, *inputs), strict=True):
+            environment[value] = _convert(array, value.descriptor.data_type.numpy)
         for value, data in host_literals.items():
             environment[value] = jax.lax.full(data.shape, data, data.dtype) if data.ndim == 0 else jax.device_put(data)
         for node in graph.nodes:
             environment.update(zip(node.outputs, apply(node, environment, target), strict=True))
-        return [environment[value] for value in graph.outputs.values()]
+        return [_convert(environment[value], value.descriptor.data_type.carrier) for value in graph.outputs.values()]
 
     return parameters, run
 
@@ -102,7 +103,7 @@ def lower(graph: Graph, target: Target, device: jax.Device) -> Lowered:
     sharding = jax.sharding.SingleDeviceSharding(device)
 
     def struct(value: Value) -> jax.ShapeDtypeStruct:
-        return jax.ShapeDtypeStruct(value.descriptor.shape, value.descriptor.data_type.numpy, sharding=sharding)
+        return jax.ShapeDtypeStruct(value.descriptor.shape, value.descriptor.data_type.carrier, sharding=sharding)
 
     with devices.x64():
         jitted = jax.jit(webnn_graph, keep_unused=True)
@@ -117,6 +118,10 @@ def compile_lowered(lowered: Lowered, options: dict[str, Any] | None = None) -> 
             return lowered.stage.compile(compiler_options=options or None)
     except Exception as error:
         raise _blame(lowered.graph, error) from error
+
+
+def _convert(array: Array, dtype: Any) -> Array:
+    return array if array.dtype == dtype else jax.lax.convert_element_type(array, dtype)
 
 
 def _blame(graph: Graph, error: Exception) -> OperationError:

@@ -18,7 +18,7 @@ from jax import lax
 
 from webnn_xla import buffers, devices
 from webnn_xla.builder import MLGraphBuilder
-from webnn_xla.dtypes import MLOperandDescriptor
+from webnn_xla.dtypes import MLOperandDataType, MLOperandDescriptor
 from webnn_xla.errors import ArgumentError, InvalidStateError
 from webnn_xla.limits import op_support_limits
 from webnn_xla.lowering.op import Target
@@ -168,9 +168,9 @@ class MLContext:
         self._own(tensor, "read_tensor")
         if not tensor.readable:
             raise ArgumentError("got a tensor that is not readable; create it with readable=True", operator="read_tensor", operand="tensor")
-        host = np.asarray(tensor._array)
+        host = self._to_host(tensor._array, tensor.descriptor)
         if output_data is None:
-            return np.array(host, copy=True, order="C")
+            return host
         try:
             buffers.copy_out(host, output_data, tensor.descriptor)
         except ArgumentError as error:
@@ -192,7 +192,7 @@ class MLContext:
 
         def read() -> None:
             try:
-                host = np.array(np.asarray(array), copy=True, order="C")
+                host = self._to_host(array, descriptor)
                 if not future.done():
                     if output_data is not None:
                         buffers.copy_out(host, output_data, descriptor)
@@ -288,11 +288,20 @@ class MLContext:
 
     def _to_device(self, array: Any) -> jax.Array:
         """``array`` on the device; aligned host memory that nobody else holds is taken without a copy on CPU."""
+        if isinstance(array, np.ndarray):
+            carrier = MLOperandDataType.of(array.dtype).carrier
+            array = array if array.dtype == carrier else array.view(carrier)
         with devices.x64():
             return jax.device_put(array, self.device)
 
+    @staticmethod
+    def _to_host(array: jax.Array, descriptor: MLOperandDescriptor) -> np.ndarray[Any, Any]:
+        """A new, writeable NumPy array with the data; waits for it."""
+        host = np.array(np.asarray(array), copy=True, order="C")
+        return host if host.dtype == descriptor.data_type.numpy else host.astype(descriptor.data_type.numpy)
+
     def _zeros(self, descriptor: MLOperandDescriptor) -> jax.Array:
         with devices.x64():
-            return lax.full(descriptor.shape, 0, descriptor.data_type.numpy, sharding=jax.sharding.SingleDeviceSharding(self.device))
+            return lax.full(descriptor.shape, 0, descriptor.data_type.carrier, sharding=jax.sharding.SingleDeviceSharding(self.device))
 
 

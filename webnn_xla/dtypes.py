@@ -45,6 +45,14 @@ class MLOperandDataType(StrEnum):
         return np.dtype(getattr(ml_dtypes, self.value)) if self.is_extension else np.dtype(self.value)
 
     @cached_property
+    def carrier(self) -> np.dtype[Any]:
+        """The dtype of device arrays at a program's boundary: a byte for 4-bit integers, else ``numpy``.
+
+        Ahead-of-time executables of jaxlib 0.10 reject int4 arguments, for their sub-byte layout.
+        """
+        return self.numpy if self.bits >= 8 else np.dtype(np.int8 if self.is_signed else np.uint8)
+
+    @cached_property
     def bits(self) -> int:
         return int("".join(c for c in self.value if c.isdigit()))
 

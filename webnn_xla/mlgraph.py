@@ -181,7 +181,7 @@ class MLGraph:
             arrays.append(self._context._to_device(host))
         results = dict(zip(self.output_descriptors, self._call(arrays), strict=True))
         try:
-            return {name: np.array(np.asarray(results[name]), copy=True, order="C") for name in wanted}
+            return {name: self._context._to_host(results[name], self.output_descriptors[name]) for name in wanted}
         except Exception as error:
             raise OperationError(f"running the graph failed: {error}", operator="compute") from error
 
@@ -268,7 +268,9 @@ class MLGraph:
             raise OperationError(f"running the graph failed: {error}", operator="dispatch") from error
 
     def _accept(self, array: jax.Array, descriptor: MLOperandDescriptor, name: str, operator: str) -> jax.Array:
-        if array.dtype != descriptor.data_type.numpy or array.shape != tuple(descriptor.shape):
+        if array.dtype == descriptor.data_type.numpy != descriptor.data_type.carrier:
+            array = jax.lax.convert_element_type(array, descriptor.data_type.carrier)
+        if array.dtype != descriptor.data_type.carrier or array.shape != tuple(descriptor.shape):
             raise ArgumentError(
                 f"got a JAX array of {array.dtype}{list(array.shape)}; allowed: {descriptor}", operator=operator, operand=printable(name)
             )
