@@ -1,0 +1,1 @@
+"""Examples: each a command of its own, and importable by tests and notebooks."""
