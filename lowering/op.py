@@ -131,6 +131,8 @@ class Option:
     kind: Kind
     default: Any = None
     doc: str = ""
+    extension: bool = False
+    """True for an option that the specification does not have."""
 
 
 Argument = Operand | OperandList | OptionalOperand | Param | Option
@@ -159,6 +161,9 @@ class Target:
 OPS: dict[str, type[Op]] = {}
 """Every op by snake_case name, in declaration order. Filled by declaring."""
 
+INTERNAL_OPS: dict[str, type[Op]] = {}
+"""The ops that only rewrites make."""
+
 
 class Op:
     """Base of all ops; never instantiated. Subclassing with operands declares an op, unless ``abstract=True``."""
@@ -176,6 +181,8 @@ class Op:
     stablehlo: ClassVar[str] = ""
     """StableHLO operators that the canonical lowering emits for float32, sorted."""
     extension: ClassVar[bool] = False
+    internal: ClassVar[bool] = False
+    """Made by rewrites only: no method of the builder, and in no list of ops that users see."""
     doc: ClassVar[str] = ""
     rule: ClassVar[Callable[..., Any] | None] = None
     """``infer`` of the declaration, or None: outputs have the first operand's descriptor."""
@@ -205,9 +212,10 @@ class Op:
         cls.rule = getattr(cls, "infer", None)
         cls.lowering = cls.lower  # type: ignore[attr-defined]
         cls.wants_target = "target" in inspect.signature(cls.lowering).parameters
-        if cls.name in OPS:
+        table = INTERNAL_OPS if cls.internal else OPS
+        if cls.name in table:
             raise TypeError(f"op {cls.name} is declared twice")
-        OPS[cls.name] = cls
+        table[cls.name] = cls
 
     @classmethod
     def operands(cls) -> dict[str, Operand | OperandList | OptionalOperand]:

@@ -111,13 +111,13 @@ def lower(graph: Graph, target: Target, device: jax.Device) -> Lowered:
     return Lowered(graph, parameters, stage)
 
 
-def compile_lowered(lowered: Lowered, options: dict[str, Any] | None = None) -> Any:
+def compile_stage(graph: Graph, stage: Any, options: dict[str, Any] | None = None) -> Any:
     """Compiles with XLA. OperationError with XLA's words, and the op whose location they name, if it fails."""
     try:
         with devices.x64():
-            return lowered.stage.compile(compiler_options=options or None)
+            return stage.compile(compiler_options=options or None)
     except Exception as error:
-        raise _blame(lowered.graph, error) from error
+        raise _blame(graph, error) from error
 
 
 def _convert(array: Array, dtype: Any) -> Array:

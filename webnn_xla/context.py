@@ -16,7 +16,7 @@ import jax
 import numpy as np
 from jax import lax
 
-from webnn_xla import buffers, devices
+from webnn_xla import buffers, devices, rewrites
 from webnn_xla.builder import MLGraphBuilder
 from webnn_xla.dtypes import MLOperandDataType, MLOperandDescriptor
 from webnn_xla.errors import ArgumentError, InvalidStateError
@@ -47,7 +47,7 @@ class ML:
         device_type: str | None = None,
         device: jax.Device | None = None,
         precision: str = "highest",
-        optimize: bool = True,
+        optimize: rewrites.Optimize = True,
         max_tensor_byte_length: int | None = None,
     ) -> MLContext:
         """A context on one device.
@@ -59,7 +59,8 @@ class ML:
             device: a ``jax.Device`` (extension). Overrides both.
             precision: of float32 matmul and convolution: "highest" (float32), "high" or "default" (what the device
                 does fastest: tf32 or bfloat16 on accelerators).
-            optimize: False compiles graphs as written, without rewrites.
+            optimize: False compiles graphs as written, without rewrites and with the canonical lowering; a set of names
+                (see ``webnn_xla.rewrites.NAMES``) applies those rewrites only.
             max_tensor_byte_length: limit for one tensor, in bytes. By default the device's memory.
 
         Errors: NotSupportedError if the device is not there (lists what is); ArgumentError for unknown names.
@@ -94,13 +95,15 @@ class MLContext:
         *,
         power_preference: str = "default",
         precision: str = "highest",
-        optimize: bool = True,
+        optimize: rewrites.Optimize = True,
         max_tensor_byte_length: int | None = None,
     ) -> None:
         self.device = device
         self.power_preference = power_preference
         self.optimize = optimize
+        self.rewrites = rewrites.chosen(optimize)
         self.target = Target(device.platform, PRECISIONS[precision])
+        self.portable_target = Target(precision=PRECISIONS[precision])
         self.max_tensor_byte_length = max_tensor_byte_length or devices.memory_limit(device)
         self._destroyed = False
         self._pending: set[Future[Any]] = set()

@@ -5,7 +5,7 @@ Values are compared by identity: a value is the output of one node, an input, or
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,6 +41,14 @@ class Node:
                 yield from operand
             else:
                 yield operand
+
+    def with_operands(self, change: Callable[[Value], Value]) -> Node:
+        """This node reading ``change(value)`` in place of each value; itself if nothing changes."""
+        operands = {
+            name: tuple(map(change, operand)) if isinstance(operand, tuple) else change(operand)
+            for name, operand in self.operands.items()
+        }
+        return self if operands == self.operands else Node(self.op, operands, self.attributes, self.outputs, self.label)
 
     def __repr__(self) -> str:
         label = f" [{self.label}]" if self.label else ""
@@ -85,6 +93,43 @@ class Graph:
             tuple(reversed(kept)),
             self.outputs,
         )
+
+    def users(self) -> dict[Value, list[Node | None]]:
+        """Who reads each value: nodes, once for each operand, and None for each output of the graph."""
+        users: dict[Value, list[Node | None]] = {}
+        for node in self.nodes:
+            for value in node.inputs():
+                users.setdefault(value, []).append(node)
+        for value in self.outputs.values():
+            users.setdefault(value, []).append(None)
+        return users
+
+    def constant_values(self) -> dict[Value, bool]:
+        """Values that no input reaches; True where a named constant does, so that ``load_weights`` may change them."""
+        constant = {value: bool(payload.name) for value, payload in self.constants.items()}
+        for node in self.nodes:
+            sources = list(node.inputs())
+            if all(value in constant for value in sources):
+                named = any(constant[value] for value in sources)
+                constant.update(dict.fromkeys(node.outputs, named))
+        return constant
+
+    def substitute(self, mapping: Mapping[Value, Value]) -> Graph:
+        """This graph with some values read in place of others (to the end of each chain), and without what is dead then."""
+        if not mapping:
+            return self
+
+        def resolve(value: Value) -> Value:
+            while value in mapping:
+                value = mapping[value]
+            return value
+
+        return Graph(
+            self.inputs,
+            self.constants,
+            tuple(node.with_operands(resolve) for node in self.nodes),
+            {name: resolve(value) for name, value in self.outputs.items()},
+        ).reachable()
 
     def named_constants(self) -> dict[str, Value]:
         """Constants that were declared with a name, for ``load_weights``."""

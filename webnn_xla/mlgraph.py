@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from webnn_xla import buffers, devices
-from webnn_xla.compile import Lowered, as_function, compile_lowered, lower
+from webnn_xla import buffers, devices, rewrites
+from webnn_xla.compile import as_function
 from webnn_xla.dtypes import MLOperandDescriptor
 from webnn_xla.errors import ArgumentError, InvalidStateError, OperationError, printable
-from webnn_xla.graph import Graph
+from webnn_xla.graph import Graph, Value
+from webnn_xla.program import Program
 from webnn_xla.tensor import MLTensor
 
 if TYPE_CHECKING:
@@ -43,33 +44,30 @@ class Cost:
 class MLGraph:
     """A compiled graph on one context. Made by ``MLGraphBuilder.build`` and ``webnn_xla.load`` only."""
 
-    def __init__(self, context: MLContext, graph: Graph, lowered: Lowered, executable: Any) -> None:
+    def __init__(self, context: MLContext, graph: Graph, program: Program) -> None:
         self._context = context
-        self._lowered = lowered
-        self._executable = executable
+        self._program = program
         self._destroyed = False
         self.input_descriptors: dict[str, MLOperandDescriptor] = {n: v.descriptor for n, v in graph.inputs.items()}
         self.output_descriptors: dict[str, MLOperandDescriptor] = {n: v.descriptor for n, v in graph.outputs.items()}
-        self._names = {graph.constants[value].name: index for index, value in enumerate(lowered.parameters) if graph.constants[value].name}
-        on_device = {
-            value: context._to_device(graph.constants[value].data)
-            for value in lowered.parameters
-            if graph.constants[value].data is not None
-        }
-        # From here on the device's copy is the only one; save() reads it back.
-        self._graph = graph.replace_constants(on_device)
-        self._parameters: list[Any] = [on_device.get(value) for value in lowered.parameters]
-        self._missing = {name for name, index in self._names.items() if self._parameters[index] is None}
+        self._names = graph.named_constants()
+        self._arguments: list[Any] = []
+        self._graph = graph
+        self._missing: set[str] = set()
+        self._bind({value: constant.data for value, constant in graph.constants.items() if constant.data is not None})
         self.build_seconds: dict[str, float] = {}
 
     @classmethod
-    def _build(cls, context: MLContext, graph: Graph) -> MLGraph:
+    def _build(cls, context: MLContext, graph: Graph, *, optimize: rewrites.Optimize | None = None) -> MLGraph:
         started = time.perf_counter()
-        lowered = lower(graph, context.target, context.device)
+        names = context.rewrites if optimize is None else rewrites.chosen(optimize, "build")
+        program = Program(graph, context.target if names else context.portable_target, context.device, names=names)
+        _ = program.stage
         traced = time.perf_counter()
-        executable = compile_lowered(lowered)
-        built = cls(context, graph, lowered, executable)
-        built.build_seconds = {"lower": traced - started, "compile": time.perf_counter() - traced}
+        program.compile()
+        compiled = time.perf_counter()
+        built = cls(context, graph, program)
+        built.build_seconds = {"lower": traced - started, "compile": compiled - traced}
         return built
 
     # What it is
@@ -93,20 +91,49 @@ class MLGraph:
     def get_output_names(self) -> list[str]:
         return list(self.output_descriptors)
 
-    def stablehlo(self, *, locations: bool = True) -> str:
-        """The StableHLO module that XLA compiled, as text; with ``locations``, each op carries its label."""
-        return str(self._lowered.stage.as_text(debug_info=locations))
+    def stablehlo(self, format: str = "text", version: str | None = None, *, locations: bool = True) -> str | bytes:
+        """The graph as a StableHLO module.
+
+        - ``"text"``: what XLA compiled for this context, as text; with ``locations``, each op carries its label;
+        - ``"bytecode"``: the canonical lowering as MLIR bytecode, for tools of the same version as jaxlib;
+        - ``"portable"``: the canonical lowering as a versioned artifact (``version="1.9.0"``; by default the newest),
+          which later releases of StableHLO read too.
+
+        The last two take the large and the named constants as their first arguments. Errors: ArgumentError for an
+        unknown format, or a version that is too new or too old.
+        """
+        self._check_alive("stablehlo", weights_needed=False)
+        if format == "text":
+            return str(self._program.stage.as_text(debug_info=locations))
+        from webnn_xla import export
+
+        if format not in export.FORMATS:
+            raise ArgumentError(f"got {format!r}; allowed: {', '.join(export.FORMATS)}", operator="stablehlo", operand="format")
+        return export.bytecode(self._graph) if format == "bytecode" else export.portable(self._graph, version)
+
+    def export(self, *, platforms: Iterable[str] = ("cpu", "cuda", "rocm", "tpu")) -> Any:
+        """A ``jax.export.Exported`` of the canonical lowering, for several platforms at once, weights included.
+
+        ``exported.call({"x": array})`` runs it, and ``exported.serialize()`` gives bytes that
+        ``jax.export.deserialize`` reads in a process without this package.
+        """
+        self._check_alive("export")
+        from webnn_xla import export
+        from webnn_xla.compile import split_constants
+
+        parameters, _ = split_constants(self._graph)
+        return export.exported(self._graph, [self._graph.constants[value].data for value in parameters], tuple(platforms))
 
     def cost(self) -> Cost:
         """Flops, bytes accessed and memory, as XLA estimates them for this executable."""
-        analysis = self._executable.cost_analysis() or {}
+        analysis = self._program.executable.cost_analysis() or {}
         if isinstance(analysis, list):
             analysis = analysis[0]
-        memory = self._executable.memory_analysis()
+        memory = self._program.executable.memory_analysis()
         return Cost(
             flops=float(analysis.get("flops", 0.0)),
             bytes_accessed=float(analysis.get("bytes accessed", 0.0)),
-            parameters=sum(value.descriptor.byte_length for value in self._lowered.parameters),
+            parameters=sum(value.descriptor.byte_length for value in self._program.parameters),
             arguments=int(getattr(memory, "argument_size_in_bytes", 0)),
             outputs=int(getattr(memory, "output_size_in_bytes", 0)),
             temporaries=int(getattr(memory, "temp_size_in_bytes", 0)),
@@ -143,20 +170,28 @@ class MLGraph:
             shown = ", ".join(printable(name) for name in unknown[:10])
             known = ", ".join(printable(name) for name in list(self._names)[:10]) or "none: no constant has a name"
             raise ArgumentError(f"got unknown names {shown}; allowed: {known}", operator="load_weights", operand="weights")
-        loaded: dict[int, Any] = {}
+        loaded: dict[Value, Any] = {}
         for name, data in weights.items():
             if name not in self._names:
                 continue
-            index = self._names[name]
-            descriptor = self._lowered.parameters[index].descriptor
+            value = self._names[name]
             try:
-                loaded[index] = self._context._to_device(buffers.copy_in(data, descriptor, printable(name)))
+                loaded[value] = buffers.copy_in(data, value.descriptor, printable(name))
             except ArgumentError as error:
                 raise ArgumentError(str(error).removeprefix(f"{error.operand}: "), operator="load_weights", operand=error.operand) from None
-        for index, array in loaded.items():
-            self._parameters[index] = array
-        self._graph = self._graph.replace_constants({self._lowered.parameters[index]: array for index, array in loaded.items()})
-        self._missing -= set(weights)
+        self._bind(loaded)
+
+    def _bind(self, data: Mapping[Value, Any]) -> None:
+        """Takes the data of constants, and makes the program's arguments of all if none is missing."""
+        put = self._context._to_device
+        # What the program takes as it is lives on the device only, and save() reads it back from there. What is packed or
+        # transformed stays on the host besides.
+        data = {value: put(array) if value in self._program.resident else array for value, array in data.items()}
+        graph = self._graph.replace_constants(data)
+        missing = {name for name, value in self._names.items() if graph.constants[value].data is None}
+        if not missing:
+            self._arguments = self._program.bind({value: constant.data for value, constant in graph.constants.items()}, put)
+        self._graph, self._missing = graph, missing
 
     # Running
 
@@ -204,16 +239,20 @@ class MLGraph:
         ``jax.grad`` with respect to them trains the graph.
         """
         self._check_alive("as_function", weights_needed=not weights)
-        _, function = as_function(self._graph, self._context.target)
-        names, defaults = dict(self._names), list(self._parameters)
+        program, arguments = self._program, list(self._arguments)
+        parameters, function = as_function(program.optimized, program.target)
+        names, constants = dict(self._names), self._graph.constants
 
         def run(given: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, jax.Array]:
             self._match("as_function", "inputs", inputs, self.input_descriptors)
-            parameters = list(defaults)
-            for name, array in given.items():
-                parameters[names[name]] = array
+            ordered = [inputs[name] for name in self.input_descriptors]
             with devices.x64():
-                results = function(parameters, [inputs[name] for name in self.input_descriptors])
+                if weights:
+                    known = {names[name]: array for name, array in given.items()}
+                    data = [known[value] if value in known else constants[value].data for value in parameters]
+                    results = function(data, ordered)
+                else:
+                    results = list(program.flat(*arguments, *ordered))
             return dict(zip(self.output_descriptors, results, strict=True))
 
         if weights:
@@ -227,13 +266,14 @@ class MLGraph:
     @property
     def weights(self) -> dict[str, jax.Array]:
         """The named constants, by name, on the device."""
-        return {name: self._parameters[index] for name, index in self._names.items()}
+        data = {name: self._graph.constants[value].data for name, value in self._names.items()}
+        return {name: array if isinstance(array, jax.Array) else self._context._to_device(array) for name, array in data.items() if array is not None}
 
     def destroy(self) -> None:
         """Releases the executable and the weights. Results of earlier dispatches stay. May be called twice."""
         self._destroyed = True
-        self._executable = None
-        self._parameters = []
+        self._program.executable = None
+        self._arguments = []
 
     # Helpers
 
@@ -263,7 +303,7 @@ class MLGraph:
 
     def _call(self, arrays: list[Any]) -> list[jax.Array]:
         try:
-            return self._executable(self._parameters, arrays)  # type: ignore[no-any-return]
+            return self._program.executable(*self._arguments, *arrays)  # type: ignore[no-any-return]
         except Exception as error:
             raise OperationError(f"running the graph failed: {error}", operator="dispatch") from error
 

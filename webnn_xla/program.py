@@ -1,0 +1,180 @@
+"""The executable of a graph: rewritten, prepared, compiled; and the arguments that its weights become.
+
+A program is a flat function: packs of small weights, then large weights, then inputs; it returns the outputs. Every
+argument costs time at each call, so the small ones of a data type travel as one array and are sliced inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import jax
+import numpy as np
+from jax import Array, lax
+
+from webnn_xla import devices, preparation, rewrites
+from webnn_xla.compile import INLINE_BYTES, Lowered, as_function, compile_stage, lower, split_constants
+from webnn_xla.graph import Constant, Graph, Value
+from webnn_xla.lowering.op import Target
+
+PACK_BYTES: Final = 16384
+"""Weights up to this size are packed."""
+
+Payloads = Mapping[Value, Any]
+"""Data of constants: NumPy or JAX arrays."""
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """How the parameters of a graph are passed: ``packs`` (each of one data type), then ``single`` ones."""
+
+    packs: tuple[tuple[Value, ...], ...]
+    single: tuple[Value, ...]
+
+    @classmethod
+    def of(cls, parameters: Sequence[Value]) -> Arguments:
+        groups: dict[Any, list[Value]] = {}
+        single: list[Value] = []
+        for value in parameters:
+            if value.descriptor.byte_length <= PACK_BYTES:
+                groups.setdefault(value.descriptor.data_type, []).append(value)
+            else:
+                single.append(value)
+        packs = tuple(tuple(group) for group in groups.values() if len(group) > 1)
+        single += [group[0] for group in groups.values() if len(group) == 1]
+        return cls(packs, tuple(single))
+
+    @property
+    def count(self) -> int:
+        return len(self.packs) + len(self.single)
+
+    def structs(self, device: jax.Device) -> list[jax.ShapeDtypeStruct]:
+        packs = [
+            _struct((sum(value.descriptor.element_count for value in pack),), pack[0].descriptor.data_type.carrier, device)
+            for pack in self.packs
+        ]
+        return packs + [_struct(value.descriptor.shape, value.descriptor.data_type.carrier, device) for value in self.single]
+
+    def pack(self, data: Payloads, put: Callable[[Any], Array]) -> list[Array]:
+        """The arguments, on the device."""
+        packs = []
+        for values in self.packs:
+            carrier = values[0].descriptor.data_type.carrier
+            flat = [np.asarray(data[value]).reshape(-1) for value in values]
+            packs.append(put(np.concatenate([item if item.dtype == carrier else item.view(carrier) for item in flat])))
+        return packs + [data[value] if isinstance(data[value], Array) else put(data[value]) for value in self.single]
+
+    def unpack(self, arguments: Sequence[Array]) -> dict[Value, Array]:
+        """The parameters, within a traced program."""
+        found: dict[Value, Array] = {}
+        for values, flat in zip(self.packs, arguments, strict=False):
+            start = 0
+            for value in values:
+                stop = start + value.descriptor.element_count
+                found[value] = lax.reshape(lax.slice(flat, (start,), (stop,)), value.descriptor.shape)
+                start = stop
+        found.update(zip(self.single, arguments[len(self.packs) :], strict=True))
+        return found
+
+
+class Program:
+    """A graph compiled for one device.
+
+    ``optimized`` is the graph after rewrites, ``main`` the part of it that runs at every call; ``fired`` says which
+    rewrites did what.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        target: Target,
+        device: jax.Device,
+        *,
+        names: frozenset[str] = frozenset(),
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.target, self.device = target, device
+        optimized, self.fired = rewrites.apply(graph, target, names)
+        parts = preparation.split(optimized)
+        fixed = {} if parts.fixed is None else self._prepare(parts.fixed)
+        # The owner of this program keeps the data of the graph's constants; here only literals and what was made of them.
+        self.optimized = _without_data(optimized)
+        self._loaded = None if parts.loaded is None else _without_data(parts.loaded)
+        self._preparation: tuple[Lowered, Any] | None = None
+        self._fixed = {value: constant.data for value, constant in fixed.items()}
+        self.main = _without_data(parts.with_fixed(fixed))
+        self.parameters, self._function = as_function(self.main, target)
+        self.arguments = Arguments.of(self.parameters)
+        self.options = dict(options or {})
+        self.executable: Any = None
+
+    # Compiling
+
+    @cached_property
+    def stage(self) -> Any:
+        """``jax.stages.Lowered``: StableHLO, before XLA."""
+        inputs = [
+            _struct(value.descriptor.shape, value.descriptor.data_type.carrier, self.device) for value in self.main.inputs.values()
+        ]
+        with devices.x64():
+            return jax.jit(self.flat, keep_unused=True).lower(*self.arguments.structs(self.device), *inputs)
+
+    def flat(self, *arguments: Array) -> tuple[Array, ...]:
+        """The pure function that is compiled: packs, single parameters, inputs → outputs."""
+        found = self.arguments.unpack(arguments[: self.arguments.count])
+        return tuple(self._function([found[value] for value in self.parameters], arguments[self.arguments.count :]))
+
+    def compile(self) -> None:
+        self.executable = compile_stage(self.main, self.stage, self.options)
+
+    # Weights
+
+    @cached_property
+    def resident(self) -> frozenset[Value]:
+        """Constants that the program takes as they are, each as an argument of its own."""
+        return frozenset(self.arguments.single)
+
+    def bind(self, data: Payloads, put: Callable[[Any], Array]) -> list[Array]:
+        """The program's arguments for these constants of ``graph``: runs what depends on named ones."""
+        known: dict[Value, Any] = {**data, **self._fixed}
+        if self._loaded is not None:
+            if self._preparation is None:
+                lowered = lower(self._loaded, self.target, self.device)
+                self._preparation = lowered, compile_stage(self._loaded, lowered.stage)
+            known.update(_run(*self._preparation, known))
+        return self.arguments.pack(known, put)
+
+    def _prepare(self, graph: Graph) -> dict[Value, Constant]:
+        lowered = lower(graph, self.target, self.device)
+        executable = compile_stage(graph, lowered.stage)
+        results = _run(lowered, executable, {value: constant.data for value, constant in graph.constants.items()})
+        return {
+            value: Constant(
+                np.asarray(array).astype(value.descriptor.data_type.numpy)
+                if value.descriptor.byte_length <= INLINE_BYTES
+                else array
+            )
+            for value, array in results.items()
+        }
+
+
+def _without_data(graph: Graph) -> Graph:
+    """``graph`` without the payloads of its parameters; literals stay."""
+    return graph.replace_constants(dict.fromkeys(split_constants(graph)[0]))
+
+
+def _run(lowered: Lowered, executable: Any, data: Payloads) -> dict[Value, Array]:
+    def carried(value: Value) -> Any:
+        array, carrier = data[value], value.descriptor.data_type.carrier
+        return array if array.dtype == carrier else array.view(carrier)
+
+    with devices.x64():
+        results = executable([carried(value) for value in lowered.parameters], [])
+    return dict(zip(lowered.graph.outputs.values(), results, strict=True))
+
+
+def _struct(shape: Sequence[int], dtype: Any, device: jax.Device) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(tuple(shape), dtype, sharding=jax.sharding.SingleDeviceSharding(device))
