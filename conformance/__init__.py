@@ -5,3 +5,16 @@ if __name__ == "conformance":
         "the folder conformance/ is the package webnn_xla.conformance: write `import webnn_xla.conformance` "
         "(`pip install -e .` first)"
     )
+
+from typing import Any  # noqa: E402
+
+__all__ = ["interpret"]
+
+
+def __getattr__(name: str) -> Any:
+    # Imported on use: the command line's start should not pay for what it does not run.
+    if name == "interpret":
+        from webnn_xla.conformance.interpreter import interpret
+
+        return interpret
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
