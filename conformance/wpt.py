@@ -9,17 +9,13 @@ many small graphs takes long; if that fails, each is built alone, so that a fail
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Final
-
-import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from typing import Any, Final
 
 from webnn_xla.builder import MLGraphBuilder, MLOperand
+from webnn_xla.conformance.command import app
 from webnn_xla.conformance.distance import mismatch
 from webnn_xla.conformance.wpt_calls import CaseFailure, check_descriptor, invoke, record, to_bytes
 from webnn_xla.conformance.wpt_vectors import (
@@ -298,54 +294,6 @@ def _check_results(result: Any, expect: Mapping[str, Any]) -> None:
 
 def _tell(error: BaseException) -> str:
     return str(error) if isinstance(error, CaseFailure) else f"{type(error).__name__}: {error}"
-
-
-# Command line
-
-app = typer.Typer(help="Compare with others' truth.")
-
-
-@app.command("wpt")
-def command(
-    directory: Annotated[Path, typer.Argument(help="Folder with conformance/ and validation/.", show_default=False)],
-    op: Annotated[list[str] | None, typer.Option(help="Only this op, in camelCase. May be given again.")] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write counts and failures to this file.")] = None,
-    show: Annotated[int, typer.Option(min=0, help="How many failures to show.")] = 10,
-    device_type: Annotated[str | None, typer.Option(help="cpu, gpu or tpu. By default the best there is.")] = None,
-) -> None:
-    """Run the vectors of web-platform-tests. Exit status: 0 all passed, 1 some failed, 2 they could not be run."""
-    try:
-        if json_file is not None and not json_file.parent.is_dir():
-            raise DataError(f"{json_file}: no such folder")
-        with ML().create_context(device_type=device_type) as context, _progress() as bar:
-            task = bar.add_task("reading", total=None)
-            report = run(
-                directory,
-                ops=op,
-                context=context,
-                progress=lambda name, done, total: bar.update(task, description=name, completed=done, total=total),
-            )
-        if json_file is not None:
-            json_file.write_text(json.dumps(report.to_json(), indent=1) + "\n")
-    except WebNNError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(2) from None
-    except OSError as error:
-        typer.echo(f"error: {error.filename}: {error.strerror}", err=True)
-        raise typer.Exit(2) from None
-    for failure in report.failures[:show]:
-        typer.echo(f"FAILED {failure}")
-    hidden = len(report.failures) - show
-    if hidden > 0:
-        typer.echo(f"… and {hidden} more")
-    typer.echo(str(report))
-    raise typer.Exit(1 if report.failures else 0)
-
-
-def _progress() -> Progress:
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description:24}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
 
 if __name__ == "__main__":

@@ -145,9 +145,9 @@ def to_python(value: Any, kind: Kind | None = None) -> Any:
 
 
 def to_buffer(described: Mapping[str, Any]) -> Any:
-    """A zero-filled buffer: raw bytes for an ArrayBuffer or DataView, else an array of the view's type."""
+    """A zero-filled buffer: raw bytes for an ArrayBuffer, else an array of the view's type."""
     name, length = described["type"], described["byteLength"]
-    if name in ("ArrayBuffer", "SharedArrayBuffer", "DataView"):
+    if name in ("ArrayBuffer", "SharedArrayBuffer"):
         return bytes(length)
     if name not in BUFFERS:
         raise CaseFailure(f"got a buffer of type {name}; allowed: ArrayBuffer, {', '.join(BUFFERS)}")

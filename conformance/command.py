@@ -1,0 +1,61 @@
+"""The command line of this folder: ``webnn-xla conformance …``. What runs is imported when it runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from webnn_xla.errors import DataError, WebNNError
+
+app = typer.Typer(help="Compare with others' truth.")
+
+
+@app.command()
+def wpt(
+    directory: Annotated[Path, typer.Argument(help="Folder with conformance/ and validation/.", show_default=False)],
+    op: Annotated[list[str] | None, typer.Option(help="Only this op, in camelCase. May be given again.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write counts and failures to this file.")] = None,
+    show: Annotated[int, typer.Option(min=0, help="How many failures to show.")] = 10,
+    device_type: Annotated[str | None, typer.Option(help="cpu, gpu or tpu. By default the best there is.")] = None,
+) -> None:
+    """Run the vectors of web-platform-tests. Exit status: 0 all passed, 1 some failed, 2 they could not be run."""
+    from webnn_xla.conformance.wpt import run
+    from webnn_xla.context import ML
+
+    try:
+        if json_file is not None and not json_file.parent.is_dir():
+            raise DataError(f"{json_file}: no such folder")
+        with ML().create_context(device_type=device_type) as context, _progress() as bar:
+            task = bar.add_task("reading", total=None)
+            report = run(
+                directory,
+                ops=op,
+                context=context,
+                progress=lambda name, done, total: bar.update(task, description=name, completed=done, total=total),
+            )
+        if json_file is not None:
+            json_file.write_text(json.dumps(report.to_json(), indent=1) + "\n")
+    except WebNNError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(2) from None
+    except OSError as error:
+        typer.echo(f"error: {error.filename}: {error.strerror}", err=True)
+        raise typer.Exit(2) from None
+    for failure in report.failures[:show]:
+        typer.echo(f"FAILED {failure}")
+    hidden = len(report.failures) - show
+    if hidden > 0:
+        typer.echo(f"… and {hidden} more")
+    typer.echo(str(report))
+    raise typer.Exit(1 if report.failures else 0)
+
+
+def _progress() -> Progress:
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description:24}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
