@@ -28,7 +28,10 @@ class Outcome:
     wanted: Sequence[Any]
 
     def __str__(self) -> str:
-        shown = {name: np.shape(value) if not isinstance(value, list) else [v.shape for v in value] for name, value in self.case.operands.items()}
+        shown = {
+            name: np.shape(value) if not isinstance(value, list) else [v.shape for v in value]
+            for name, value in self.case.operands.items()
+        }
         return f"{self.op} {self.data_type} {shown} {self.case.attributes} {self.case.note}".rstrip()
 
 
@@ -60,16 +63,24 @@ def typed(case: Case, data_type: MLOperandDataType) -> dict[str, Any]:
     }
 
 
-def run_cases(context: MLContext, op: type[Op], data_type: MLOperandDataType, cases: Sequence[Case], **build: Any) -> Iterator[Outcome]:
-    """Builds all cases into one graph, every operand an input, runs it once, and computes the references."""
-    builder = MLGraphBuilder(context)
-    inputs: dict[str, Array] = {}
-    outputs: dict[str, Any] = {}
-    counts: list[int] = []
+@dataclass(frozen=True)
+class Built:
+    """All cases of an op as one graph under construction: every operand is an input, every result an output."""
+
+    builder: MLGraphBuilder
+    inputs: dict[str, Array]
+    outputs: dict[str, Any]
+    counts: list[int]
+    """Results of each case."""
+
+
+def build_cases(context: MLContext, op: type[Op], data_type: MLOperandDataType, cases: Sequence[Case]) -> Built:
+    """Records all cases with one builder, operands typed. Outputs are named ``<case>.<result>``."""
+    built = Built(MLGraphBuilder(context), {}, {}, [])
 
     def feed(name: str, array: Array) -> Any:
-        inputs[name] = array
-        return builder.input(name, Descriptor(array.dtype, array.shape))
+        built.inputs[name] = array
+        return built.builder.input(name, Descriptor(array.dtype, array.shape))
 
     for index, case in enumerate(cases):
         operands = {
@@ -78,13 +89,21 @@ def run_cases(context: MLContext, op: type[Op], data_type: MLOperandDataType, ca
             else feed(f"{index}.{name}", value)
             for name, value in typed(case, data_type).items()
         }
-        made = getattr(builder, op.name)(**operands, **case.attributes)
+        made = getattr(built.builder, op.name)(**operands, **case.attributes)
         made = made if isinstance(made, list) else [made]
-        counts.append(len(made))
-        outputs.update({f"{index}.{i}": operand for i, operand in enumerate(made)})
-    results = builder.build(outputs, **build).compute(inputs)
+        built.counts.append(len(made))
+        built.outputs.update({f"{index}.{i}": operand for i, operand in enumerate(made)})
+    return built
+
+
+def run_cases(
+    context: MLContext, op: type[Op], data_type: MLOperandDataType, cases: Sequence[Case], **build: Any
+) -> Iterator[Outcome]:
+    """Builds all cases into one graph, runs it once, and computes the references."""
+    built = build_cases(context, op, data_type, cases)
+    results = built.builder.build(built.outputs, **build).compute(built.inputs)
     for index, case in enumerate(cases):
-        got = [results[f"{index}.{i}"] for i in range(counts[index])]
+        got = [results[f"{index}.{i}"] for i in range(built.counts[index])]
         yield Outcome(op.name, data_type, case, got, wanted(op, case, data_type))
 
 

@@ -99,6 +99,9 @@ class MLOperandDataType(StrEnum):
 
 _BY_NAME: dict[str, MLOperandDataType] = {member.value: member for member in MLOperandDataType}
 
+DataTypeLike = str | MLOperandDataType | np.dtype[Any] | type[Any]
+"""What ``MLOperandDataType.of`` converts."""
+
 SPEC_TYPES: Final = tuple(member for member in MLOperandDataType if not member.is_extension)
 EXTENSION_TYPES: Final = tuple(member for member in MLOperandDataType if member.is_extension)
 
@@ -225,7 +228,7 @@ def cast_number(value: int | float, data_type: MLOperandDataType) -> int | float
     """
     if data_type.is_float:
         if isinstance(value, int):
-            value = float(value) if abs(value) < 2**1023 else math.copysign(math.inf, value)
+            value = float(value) if abs(value) < 2**1023 else math.inf if value > 0 else -math.inf
         with np.errstate(over="ignore"):
             return float(np.float64(value).astype(data_type.numpy))
     low, high = data_type.integer_range
