@@ -7,6 +7,7 @@ parent and child over the child's pipes. A worker that dies or overruns its time
 from __future__ import annotations
 
 import importlib
+import os
 import pickle
 import select
 import signal
@@ -121,9 +122,9 @@ def _write(stream: IO[bytes], payload: bytes) -> None:
 
 def main() -> None:
     """The child: serves requests until its input ends."""
-    # Responses have the real standard output to themselves: what a library prints goes to standard error.
-    output, source = sys.stdout.buffer, sys.stdin.buffer
-    sys.stdout = sys.stderr
+    # Responses have the real standard output to themselves: what a library prints, from C++ too, goes to standard error.
+    output, source = os.fdopen(os.dup(1), "wb"), sys.stdin.buffer
+    os.dup2(2, 1)
     try:
         serve = importlib.import_module(sys.argv[1]).serve
         failure = ""
