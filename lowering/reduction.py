@@ -1,1 +1,337 @@
-"""Placeholder."""
+"""Reductions, positions of extremes, and running sums.
+
+Sums of float16 are taken in float32 and rounded once; integer sums and products wrap. NaN among the values makes the
+result NaN, whatever the function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from jax import Array, lax
+
+from webnn_xla.dtypes import Descriptor, MLOperandDataType
+from webnn_xla.lowering.kinds import BOOL, DATA_TYPE, UINT32, UINT32S
+from webnn_xla.lowering.op import (
+    ANY,
+    COMMON,
+    FLOATS,
+    WIDE,
+    Op,
+    Operand,
+    Option,
+    Output,
+    Param,
+    Same,
+    SameRank,
+    T,
+    Target,
+    Tolerance,
+    require,
+)
+from webnn_xla.lowering.primitives import (
+    broadcast_along,
+    constant,
+    data_type_of,
+    narrow,
+    require_axes,
+    require_axis,
+    widen,
+)
+
+Axes = tuple[int, ...]
+Reduce = Callable[[Array, Axes], Array]
+
+
+# Reductions: https://www.w3.org/TR/webnn/#api-mlgraphbuilder-reduce
+
+
+def _reduced_shape(shape: Sequence[int], axes: Sequence[int], keep_dimensions: bool) -> list[int]:
+    """The specification's "calculate reduction output sizes", for axes that are in range and distinct."""
+    if keep_dimensions:
+        return [1 if axis in axes else size for axis, size in enumerate(shape)]
+    return [size for axis, size in enumerate(shape) if axis not in axes]
+
+
+class Reduction(Op, abstract=True):
+    section = "#api-mlgraphbuilder-reduce"
+    input = Operand(FLOATS, required=FLOATS)
+    axes = Option(
+        UINT32S,
+        None,
+        "The dimensions to reduce; by default all. An empty list reduces none: the function applies to each element alone.",
+    )
+    keep_dimensions = Option(BOOL, False, "Whether reduced dimensions stay, with size 1.")
+    output = Output(Same("input"), required=FLOATS)
+
+    @staticmethod
+    def infer(input: Descriptor, axes: Axes | None, keep_dimensions: bool) -> Descriptor:
+        if axes is None:
+            axes = tuple(range(input.rank))
+        require_axes(axes, input.rank)
+        return input.with_shape(_reduced_shape(input.shape, axes, keep_dimensions))
+
+
+class WideReduction(Reduction, abstract=True):
+    input = Operand(WIDE)
+    output = Output(Same("input"))
+
+
+class AnyReduction(Reduction, abstract=True):
+    input = Operand(ANY)
+    output = Output(Same("input"))
+
+
+def _reduction(reduce: Reduce, *, exact: bool = False) -> Any:
+    """``exact`` functions need no wider type: the result is one of the operand's own numbers."""
+
+    def lower(input: Array, axes: Axes | None, keep_dimensions: bool) -> Array:
+        axes = tuple(range(input.ndim)) if axes is None else tuple(sorted(axes))
+        result = reduce(input, axes) if exact else narrow(reduce(widen(input), axes), input)
+        return lax.expand_dims(result, axes) if keep_dimensions else result
+
+    return staticmethod(lower)
+
+
+def _sum(x: Array, axes: Axes) -> Array:
+    return lax.reduce_sum(x, axes) if axes else x
+
+
+def _maximum(x: Array, axes: Axes) -> Array:
+    return lax.reduce_max(x, axes) if axes else x
+
+
+def _minimum(x: Array, axes: Axes) -> Array:
+    return lax.reduce_min(x, axes) if axes else x
+
+
+def _product(x: Array, axes: Axes) -> Array:
+    return lax.reduce_prod(x, axes) if axes else x
+
+
+def _magnitude(x: Array) -> Array:
+    return lax.abs(x) if data_type_of(x).is_signed else x
+
+
+def _l2(x: Array, axes: Axes) -> Array:
+    # The norm of one number is its magnitude, also where its square is out of range.
+    if all(x.shape[axis] == 1 for axis in axes):
+        return _sum(lax.abs(x), axes)
+    return lax.sqrt(_sum(lax.mul(x, x), axes))
+
+
+def _mean(x: Array, axes: Axes) -> Array:
+    total = _sum(x, axes)
+    count = np.prod([x.shape[axis] for axis in axes], dtype=np.float64)
+    return lax.div(total, constant(count, total)) if count > 1 else total
+
+
+def _log_sum_exp(x: Array, axes: Axes) -> Array:
+    """log(sum(exp(x - max))) + max, which overflows only where the result does.
+
+    Where the maximum is infinite or NaN it is left out: -infinity - -infinity would be NaN, and exp alone is right.
+    Gradients pass through the sum only, which is all of them.
+    """
+    peak = lax.stop_gradient(_maximum(x, axes))
+    peak = lax.select(lax.is_finite(peak), peak, constant(0, peak))
+    kept = [axis for axis in range(x.ndim) if axis not in axes]
+    total = _sum(lax.exp(lax.sub(x, broadcast_along(peak, x.shape, kept))), axes)
+    return lax.add(lax.log(total), peak)
+
+
+class ReduceL1(WideReduction):
+    """Sum of the magnitudes."""
+
+    tolerance = Tolerance(4, 1)
+    tosa = "ABS REDUCE_SUM RESHAPE"
+    lower = _reduction(lambda x, axes: _sum(_magnitude(x), axes))
+
+
+class ReduceL2(Reduction):
+    """Square root of the sum of squares. The squares of float16 values are float32: [200] * 4 gives 400."""
+
+    tolerance = Tolerance(4, 1)
+    tosa = "MUL REDUCE_SUM RSQRT RECIPROCAL RESHAPE"
+    lower = _reduction(_l2)
+
+
+class ReduceLogSum(Reduction):
+    """Natural logarithm of the sum. Of a sum of 0 it is -infinity, of a negative one NaN."""
+
+    tolerance = Tolerance(4, 1, reduction=True)
+    tosa = "REDUCE_SUM LOG RESHAPE"
+    lower = _reduction(lambda x, axes: lax.log(_sum(x, axes)))
+
+
+class ReduceLogSumExp(Reduction):
+    """Natural logarithm of the sum of exponentials, exact in range: of [1000, 1000] it is 1000.6931.
+
+    Where all values are -infinity it is -infinity.
+    """
+
+    tolerance = Tolerance(4, 1, reduction=True)
+    tosa = "REDUCE_MAX SUB EXP REDUCE_SUM LOG ADD RESHAPE"
+    lower = _reduction(_log_sum_exp)
+
+
+class ReduceMax(AnyReduction):
+    """Greatest value."""
+
+    tosa = "REDUCE_MAX RESHAPE"
+    lower = _reduction(_maximum, exact=True)
+
+
+class ReduceMean(Reduction):
+    """Average."""
+
+    tolerance = Tolerance(4, 1, reduction=True)
+    tosa = "REDUCE_SUM MUL RESHAPE"
+    lower = _reduction(_mean)
+
+
+class ReduceMin(AnyReduction):
+    """Least value."""
+
+    tosa = "REDUCE_MIN RESHAPE"
+    lower = _reduction(_minimum, exact=True)
+
+
+class ReduceProduct(WideReduction):
+    """Product of all values. Integers wrap."""
+
+    input = Operand(WIDE, required=FLOATS)
+    output = Output(Same("input"), required=FLOATS)
+    tolerance = Tolerance(8, 1)
+    tosa = "REDUCE_PRODUCT RESHAPE"
+    tosa_note = "REDUCE_PRODUCT takes floats only"
+    lower = _reduction(_product)
+
+
+class ReduceSum(WideReduction):
+    """Sum. Integers wrap."""
+
+    tolerance = Tolerance(4, 1, reduction=True)
+    tosa = "REDUCE_SUM RESHAPE"
+    lower = _reduction(_sum)
+
+
+class ReduceSumSquare(WideReduction):
+    """Sum of squares. Integers wrap."""
+
+    tolerance = Tolerance(4, 1)
+    tosa = "MUL REDUCE_SUM RESHAPE"
+    lower = _reduction(lambda x, axes: _sum(lax.mul(x, x), axes))
+
+
+# Positions of extremes: https://www.w3.org/TR/webnn/#api-mlgraphbuilder-argminmax
+
+
+class ArgExtreme(Op, abstract=True):
+    section = "#api-mlgraphbuilder-argminmax"
+    input = Operand(ANY, ranks=(1, None), required_ranks=(1, 5))
+    axis = Param(UINT32, "The dimension to search.")
+    keep_dimensions = Option(BOOL, False, "Whether the searched dimension stays, with size 1.")
+    output_data_type = Option(DATA_TYPE, T.INT32, "int32 or int64; every position must fit.")
+    select_last_index = Option(
+        BOOL, False, "Which of equal values counts: the last, or (by default) the first.", extension=True
+    )
+    output = Output((T.INT32, T.INT64), required=(T.INT32,))
+
+    @staticmethod
+    def infer(
+        input: Descriptor, axis: int, keep_dimensions: bool, output_data_type: MLOperandDataType, select_last_index: bool
+    ) -> Descriptor:
+        require_axis(axis, input.rank)
+        require(output_data_type in (T.INT32, T.INT64), "output_data_type", output_data_type, "int32 or int64")
+        largest = output_data_type.integer_range[1]
+        size = input.shape[axis]
+        require(
+            size <= largest,
+            "input",
+            f"dimension {axis} of size {size}",
+            f"at most {largest}, so that {output_data_type} holds it",
+        )
+        return Descriptor(output_data_type, _reduced_shape(input.shape, (axis,), keep_dimensions))
+
+
+def _position(reduce: Reduce) -> Any:
+    """The extreme first, then the least or greatest position that holds it.
+
+    Two plain reductions do not depend on the order in which a backend reduces, and on CPU are up to twice as fast as one
+    over pairs of value and position.
+    """
+
+    def lower(
+        input: Array, axis: int, keep_dimensions: bool, output_data_type: MLOperandDataType, select_last_index: bool
+    ) -> Array:
+        kept = [dimension for dimension in range(input.ndim) if dimension != axis]
+        found = lax.eq(input, broadcast_along(reduce(input, (axis,)), input.shape, kept))
+        if data_type_of(input).is_float:
+            # The extreme is NaN where any value is, and then equals nothing.
+            found = lax.bitwise_or(found, lax.ne(input, input))
+        positions = lax.broadcasted_iota(np.int32, input.shape, axis)
+        if select_last_index:
+            position = _maximum(lax.select(found, positions, constant(-1, positions)), (axis,))
+        else:
+            position = _minimum(lax.select(found, positions, constant(np.iinfo(np.int32).max, positions)), (axis,))
+        position = lax.convert_element_type(position, output_data_type.numpy)
+        return lax.expand_dims(position, (axis,)) if keep_dimensions else position
+
+    return staticmethod(lower)
+
+
+class ArgMin(ArgExtreme):
+    """Position of the least value along ``axis``: of equal ones the first. NaN counts as the least."""
+
+    tosa = "NEGATE ARGMAX"
+    tosa_note = "integers: BITWISE_NOT for NEGATE; select_last_index: REVERSE before, SUB after"
+    lower = _position(_minimum)
+
+
+class ArgMax(ArgExtreme):
+    """Position of the greatest value along ``axis``: of equal ones the first. NaN counts as the greatest."""
+
+    tosa = "ARGMAX"
+    tosa_note = "select_last_index: REVERSE before, SUB after"
+    lower = _position(_maximum)
+
+
+# Running sums: https://www.w3.org/TR/webnn/#api-mlgraphbuilder-cumulativesum
+
+
+class CumulativeSum(Op):
+    """Sum of all elements along ``axis`` up to each one. Integers wrap.
+
+    Of [1, 2, 3, 4] it is [1, 3, 6, 10]; exclusive [0, 1, 3, 6]; reversed [10, 9, 7, 4]; both [9, 7, 4, 0].
+    """
+
+    input = Operand(WIDE, ranks=(1, None), required_ranks=(1, 5))
+    axis = Param(UINT32, "The dimension to sum along.")
+    exclusive = Option(BOOL, False, "Whether the element itself is left out of its sum.")
+    reversed = Option(BOOL, False, "Whether sums start at the last element.")
+    output = Output(Same("input"), SameRank("input"), required=COMMON, required_ranks=(1, 5))
+    tolerance = Tolerance(4, 1, reduction=True)
+    tosa = "TILE MATMUL"
+    tosa_note = "floats: MATMUL with a triangular constant; integers: WHILE_LOOP"
+
+    @staticmethod
+    def infer(input: Descriptor, axis: int, exclusive: bool, reversed: bool) -> Descriptor:
+        require_axis(axis, input.rank)
+        return input
+
+    @staticmethod
+    def lower(input: Array, axis: int, exclusive: bool, reversed: bool, target: Target) -> Array:
+        x = widen(input)
+        if exclusive:
+            # Shifted before the sum and not subtracted after it, which would lose digits, and infinities.
+            shift = [(0, 0, 0)] * x.ndim
+            shift[axis] = (-1, 1, 0) if reversed else (1, -1, 0)
+            x = lax.pad(x, np.zeros((), x.dtype), shift)
+        if target.platform == "cpu":
+            # A tree of slices: 2 to 7 times as fast there as the windowed sum that cumsum becomes.
+            total = lax.associative_scan(lax.add, x, reverse=reversed, axis=axis)
+        else:
+            total = lax.cumsum(x, axis, reverse=reversed)
+        return narrow(total, input)
