@@ -14,6 +14,12 @@ from typing import Final
 from webnn_xla.errors import ArgumentError
 from webnn_xla.graph import Graph, Node
 from webnn_xla.lowering.op import Target
+from webnn_xla.rewrites.depthwise import depthwise_as_multiply_add, split_groups
+from webnn_xla.rewrites.fold_batch_norm import fold_batch_norm
+from webnn_xla.rewrites.fold_scale import fold_scale
+from webnn_xla.rewrites.layout import channels_last
+from webnn_xla.rewrites.pointwise import pointwise_as_matmul
+from webnn_xla.rewrites.simplify import merge_equal_nodes, remove_no_ops
 
 Rewrite = Callable[[Graph, Target], Graph]
 Optimize = bool | Iterable[str]
@@ -32,7 +38,16 @@ class Fired:
         return f"{self.rewrite}: {self.before.op.name}{label} → {', '.join(node.op.name for node in self.after) or 'nothing'}"
 
 
-REWRITES: Final[tuple[Rewrite, ...]] = ()
+REWRITES: Final[tuple[Rewrite, ...]] = (
+    remove_no_ops,
+    fold_batch_norm,
+    fold_scale,
+    channels_last,
+    pointwise_as_matmul,
+    depthwise_as_multiply_add,
+    split_groups,
+    merge_equal_nodes,
+)
 """In order."""
 
 NAMES: Final = tuple(rewrite.__name__ for rewrite in REWRITES)

@@ -1,0 +1,63 @@
+"""Depthwise and small-group convolution as shifted multiply-add."""
+
+from __future__ import annotations
+
+from webnn_xla.graph import Graph, Node, Value
+from webnn_xla.lowering.op import Target
+from webnn_xla.rewrites.editing import Draft, View, rewrite_nodes
+
+MAX_TAPS = 81
+"""More taps than this make long programs."""
+
+MAX_GROUP = 4
+"""Input channels a group, up to which multiply-add wins over a convolution for each group."""
+
+MAX_SPLIT = 8
+"""Groups, up to which one convolution each is the better way."""
+
+
+def depthwise_as_multiply_add(graph: Graph, target: Target) -> Graph:
+    """``conv2d`` of which each output channel reads one input channel → ``depthwise_conv2d``.
+
+    groups = input channels = output channels, and at most 81 taps. For CPU, where XLA's grouped convolution is slow.
+    """
+    return graph if target.platform != "cpu" else rewrite_nodes(graph, _depthwise)
+
+
+def split_groups(graph: Graph, target: Target) -> Graph:
+    """``conv2d`` in 2 … 8 groups, or of groups with at most 4 input channels → ``grouped_conv2d``. For CPU."""
+    return graph if target.platform != "cpu" else rewrite_nodes(graph, _grouped)
+
+
+def _parts(node: Node) -> tuple[dict[str, int], dict[str, int]]:
+    image, filter = node.operands["input"], node.operands["filter"]
+    assert isinstance(image, Value)
+    assert isinstance(filter, Value)
+    return (
+        dict(zip(node.attributes["input_layout"], image.descriptor.shape, strict=True)),
+        dict(zip(node.attributes["filter_layout"], filter.descriptor.shape, strict=True)),
+    )
+
+
+def _depthwise(node: Node, view: View) -> Draft | None:
+    if node.op.name != "conv2d":
+        return None
+    image, filter = _parts(node)
+    if not node.attributes["groups"] == image["c"] == filter["o"] > 1 or filter["h"] * filter["w"] > MAX_TAPS:
+        return None
+    draft = Draft(node.label)
+    draft.emit("depthwise_conv2d", outputs=node.outputs, **node.operands, **node.attributes)
+    return draft
+
+
+def _grouped(node: Node, view: View) -> Draft | None:
+    if node.op.name != "conv2d" or node.attributes["groups"] == 1:
+        return None
+    _, filter = _parts(node)
+    if filter["h"] * filter["w"] * filter["i"] > MAX_TAPS:
+        return None
+    if node.attributes["groups"] > MAX_SPLIT and filter["i"] > MAX_GROUP:
+        return None
+    draft = Draft(node.label)
+    draft.emit("grouped_conv2d", outputs=node.outputs, **node.operands, **node.attributes)
+    return draft
