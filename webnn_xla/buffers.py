@@ -8,6 +8,7 @@ https://www.w3.org/TR/webnn/#mlcontext-validate-buffer-with-descriptor.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ def copy_in(buffer: Any, descriptor: Descriptor, operand: str = "buffer") -> np.
 def view(buffer: Any, descriptor: Descriptor, operand: str = "buffer") -> np.ndarray[Any, Any]:
     """``buffer`` as an array of the descriptor's type and shape, copied only where its layout asks for it."""
     data_type = descriptor.data_type
+    buffer = _typed(buffer, operand)
     if isinstance(buffer, (bytes, bytearray, memoryview)):
         return _from_bytes(buffer, descriptor, operand)
     if isinstance(buffer, np.ndarray):
@@ -48,11 +50,16 @@ def view(buffer: Any, descriptor: Descriptor, operand: str = "buffer") -> np.nda
     elif hasattr(buffer, "__array__") or isinstance(buffer, np.generic):
         array = np.asarray(buffer)
     elif hasattr(buffer, "__dlpack__"):
-        array = np.from_dlpack(buffer)
+        try:
+            array = np.from_dlpack(buffer)
+        except (TypeError, ValueError, RuntimeError, BufferError) as error:
+            raise ArgumentError(f"got {type(buffer).__name__}, which DLPack cannot pass on: {error}", operand=operand) from None
     else:
         try:
             return _from_bytes(memoryview(buffer), descriptor, operand)
-        except TypeError:
+        except (TypeError, ValueError) as error:
+            if isinstance(error, ArgumentError):
+                raise
             raise ArgumentError(
                 f"got {type(buffer).__name__}; allowed: a NumPy array, bytes, or numbers for {descriptor}", operand=operand
             ) from None
@@ -65,7 +72,7 @@ def view(buffer: Any, descriptor: Descriptor, operand: str = "buffer") -> np.nda
             f"got shape {list(array.shape)}; allowed: {list(descriptor.shape)} or flat, for {descriptor}", operand=operand
         )
     if array.dtype == np.uint8 and array.ndim == 1:
-        return _from_bytes(memoryview(np.ascontiguousarray(array)), descriptor, operand)
+        return _from_bytes(np.ascontiguousarray(array).data, descriptor, operand)
     raise ArgumentError(
         f"got a NumPy array of {array.dtype}{list(array.shape)}; allowed: {data_type.numpy} (or raw bytes as flat uint8) "
         f"for {descriptor}",
@@ -75,7 +82,7 @@ def view(buffer: Any, descriptor: Descriptor, operand: str = "buffer") -> np.nda
 
 def copy_out(array: np.ndarray[Any, Any], buffer: Any, descriptor: Descriptor, operand: str = "output_data") -> None:
     """Writes ``array`` to the start of ``buffer``, which may be larger (as in browsers); the rest keeps its values."""
-    packed = pack(array, descriptor)
+    buffer = _typed(buffer, operand)
     if isinstance(buffer, np.ndarray):
         if buffer.dtype not in (descriptor.data_type.numpy, np.dtype(np.uint8)):
             raise ArgumentError(
@@ -95,6 +102,7 @@ def copy_out(array: np.ndarray[Any, Any], buffer: Any, descriptor: Descriptor, o
                 )
             buffer[: array.size] = array.reshape(-1)
             return
+    packed = pack(array, descriptor)
     try:
         with memoryview(buffer) as memory:
             if memory.readonly:
@@ -105,10 +113,12 @@ def copy_out(array: np.ndarray[Any, Any], buffer: Any, descriptor: Descriptor, o
                     operand=operand,
                 )
             memory.cast("B")[: packed.nbytes] = packed.data.cast("B")
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         if isinstance(error, ArgumentError):
             raise
-        raise ArgumentError(f"got {type(buffer).__name__}; allowed: a writeable buffer for {descriptor}", operand=operand) from None
+        raise ArgumentError(
+            f"got {type(buffer).__name__}; allowed: a writeable buffer for {descriptor}", operand=operand
+        ) from None
 
 
 def pack(array: np.ndarray[Any, Any], descriptor: Descriptor) -> np.ndarray[Any, np.dtype[np.uint8]]:
@@ -131,6 +141,16 @@ def unpack(raw: np.ndarray[Any, np.dtype[np.uint8]], descriptor: Descriptor) -> 
             nibbles = ((nibbles ^ 8).astype(np.int8) - 8).astype(np.int8)
         return nibbles.astype(data_type.numpy).reshape(descriptor.shape)
     return raw.view(data_type.numpy).reshape(descriptor.shape)
+
+
+def _typed(buffer: Any, operand: str) -> Any:
+    """A memoryview of numbers as an array of their type; one of bytes as it is. ArgumentError if it was released."""
+    if not isinstance(buffer, memoryview):
+        return buffer
+    try:
+        return buffer if buffer.format in ("B", "b", "c") else np.asarray(buffer)
+    except ValueError:
+        raise ArgumentError("got a buffer that was released; allowed: one that is alive", operand=operand) from None
 
 
 def _from_bytes(buffer: bytes | bytearray | memoryview, descriptor: Descriptor, operand: str) -> np.ndarray[Any, Any]:
@@ -159,7 +179,13 @@ def _from_numbers(numbers: Any, descriptor: Descriptor, operand: str) -> np.ndar
             for number in exact.flat:
                 if not isinstance(number, (int, np.integer)) or not low <= number <= high:
                     raise ArgumentError(f"got {number!r}; allowed: integers from {low} to {high}", operand=operand)
-        return exact.astype(np.int8).astype(data_type.numpy) if data_type.bits == 4 else exact.astype(data_type.numpy)
+            return exact.astype(np.int8).astype(data_type.numpy) if data_type.bits == 4 else exact.astype(data_type.numpy)
+        for number in exact.flat:
+            # NumPy would read None as NaN, and "1.5" as a number.
+            if not isinstance(number, (Real, np.number)):
+                raise ArgumentError(f"got {number!r}; allowed: numbers", operand=operand)
+        with np.errstate(over="ignore"):
+            return exact.astype(np.float64).astype(data_type.numpy)
     except (ValueError, TypeError, OverflowError) as error:
         if isinstance(error, ArgumentError):
             raise

@@ -14,7 +14,7 @@ import numpy as np
 from webnn_xla import buffers
 from webnn_xla.builder_ops import OpMethods
 from webnn_xla.dtypes import Descriptor, MLOperandDataType, MLOperandDescriptor, Shape, cast_number
-from webnn_xla.errors import ArgumentError, InvalidStateError, Rejected, printable
+from webnn_xla.errors import ArgumentError, InvalidStateError, Rejected, located, printable
 from webnn_xla.graph import Constant, Graph, Node, Value
 from webnn_xla.lowering.kinds import NUMBER
 from webnn_xla.lowering.op import Op, Operand, OperandList, OptionalOperand, Same, SameRank, Types
@@ -29,10 +29,13 @@ class MLOperand:
     """A tensor of a graph under construction. Made by a builder's methods only.
 
     ``+ - * / @ **`` and unary ``-`` build the ops of those names; a Python number becomes a scalar constant of the
-    operand's data type.
+    operand's data type, which must be able to hold it.
     """
 
     __slots__ = ("_builder", "_name", "_value")
+
+    __array_ufunc__ = None
+    """NumPy leaves ``array * operand`` to the operand, instead of multiplying element by element."""
 
     def __init__(self, builder: MLGraphBuilder, value: Value, name: str = "") -> None:
         self._builder = builder
@@ -62,13 +65,15 @@ class MLOperand:
             source = producer.op.name + (f" [{printable(producer.label)}]" if producer.label else "")
         else:
             source = "constant" if self._value in self._builder._constants else "input"
-            source += f" {printable(self._name)!r}" if self._name else ""
+            source += f" '{printable(self._name)}'" if self._name else ""
         return f"<MLOperand {self._value.descriptor} of {source}>"
 
     def _lift(self, other: object) -> MLOperand | None:
         if isinstance(other, MLOperand):
             return other
         if isinstance(other, (int, float, np.integer, np.floating)) and not isinstance(other, bool):
+            if self.data_type.is_integer and cast_number(NUMBER.convert(other, "value"), self.data_type) != other:
+                raise ArgumentError(f"got {other!r}; allowed: a number of type {self.data_type}", operand="operand")
             return self._builder.constant(self.data_type, other)
         return None
 
@@ -119,7 +124,9 @@ class MLGraphBuilder(OpMethods):
         from webnn_xla.context import MLContext
 
         if not isinstance(context, MLContext):
-            raise ArgumentError(f"got {type(context).__name__}; allowed: an MLContext", operator="MLGraphBuilder", operand="context")
+            raise ArgumentError(
+                f"got {type(context).__name__}; allowed: an MLContext", operator="MLGraphBuilder", operand="context"
+            )
         context._check_alive("MLGraphBuilder")
         self._context = context
         self._built = False
@@ -149,7 +156,7 @@ class MLGraphBuilder(OpMethods):
         if not isinstance(name, str) or not name:
             raise ArgumentError(f"got {name!r}; allowed: a string that is not empty", operator="input", operand="name")
         if name in self._inputs:
-            raise ArgumentError(f"got {printable(name)!r} a second time; allowed: a new name", operator="input", operand="name")
+            raise ArgumentError(f"got '{printable(name)}' a second time; allowed: a new name", operator="input", operand="name")
         described = self._describe("input", descriptor, data_type)
         value = self._inputs[name] = Value(described)
         return MLOperand(self, value, name)
@@ -177,7 +184,9 @@ class MLGraphBuilder(OpMethods):
             descriptor._check(self._context, "constant", "tensor")
             if not descriptor.constant:
                 raise ArgumentError(
-                    "got a tensor of create_tensor; allowed: one of create_constant_tensor", operator="constant", operand="tensor"
+                    "got a tensor of create_tensor; allowed: one of create_constant_tensor",
+                    operator="constant",
+                    operand="tensor",
                 )
             operand = self._add_constant(descriptor.descriptor, descriptor._array, name)
             self._constant_tensors[operand._value] = descriptor
@@ -195,13 +204,15 @@ class MLGraphBuilder(OpMethods):
         if buffer is None:
             if not name:
                 raise ArgumentError(
-                    "got no data; allowed: a buffer, start/step, or a name for load_weights", operator="constant", operand="buffer"
+                    "got no data; allowed: a buffer, start/step, or a name for load_weights",
+                    operator="constant",
+                    operand="buffer",
                 )
             return self._add_constant(described, None, name)
         try:
             data = buffers.copy_in(buffer, described)
         except ArgumentError as error:
-            raise _located(error, "constant", name) from None
+            raise located(error, "constant", name) from None
         return self._add_constant(described, data, name)
 
     def _scalar(self, data_type: Any, value: Any, name: str) -> MLOperand:
@@ -209,7 +220,7 @@ class MLGraphBuilder(OpMethods):
             kind = MLOperandDataType.of(data_type)
             number = NUMBER.convert(value, "value")
         except (ArgumentError, Rejected) as error:
-            raise _located(error, "constant", name) from None
+            raise located(error, "constant", name) from None
         data = np.asarray(cast_number(number, kind))
         if kind.bits != 64 or kind.is_float:
             data = data.astype(kind.numpy)
@@ -217,7 +228,9 @@ class MLGraphBuilder(OpMethods):
 
     def _add_constant(self, descriptor: Descriptor, data: Any, name: str) -> MLOperand:
         if name and any(constant.name == name for constant in self._constants.values()):
-            raise ArgumentError(f"got {printable(name)!r} a second time; allowed: a new name", operator="constant", operand="name")
+            raise ArgumentError(
+                f"got '{printable(name)}' a second time; allowed: a new name", operator="constant", operand="name"
+            )
         value = Value(descriptor)
         self._constants[value] = Constant(data, name)
         return MLOperand(self, value, name)
@@ -242,13 +255,15 @@ class MLGraphBuilder(OpMethods):
             raise ArgumentError("got no outputs; allowed: a mapping of names to operands", operator="build", operand="outputs")
         for name, operand in outputs.items():
             if not isinstance(name, str) or not name:
-                raise ArgumentError(f"got the name {name!r}; allowed: a string that is not empty", operator="build", operand="outputs")
-            self._own(operand, "build", f"outputs[{printable(name)!r}]", "")
+                raise ArgumentError(
+                    f"got the name {name!r}; allowed: a string that is not empty", operator="build", operand="outputs"
+                )
+            self._own(operand, "build", f"outputs['{printable(name)}']", "")
             if operand._value not in self._producers:
                 raise ArgumentError(
                     f"got {operand!r}; allowed: the result of an op (identity passes an input or constant on)",
                     operator="build",
-                    operand=f"outputs[{printable(name)!r}]",
+                    operand=f"outputs['{printable(name)}']",
                 )
         values = {name: operand._value for name, operand in outputs.items()}
         graph = Graph(dict(self._inputs), dict(self._constants), tuple(self._nodes), values).reachable()
@@ -267,7 +282,7 @@ class MLGraphBuilder(OpMethods):
         try:
             return self._record(op, operands, attributes, label)
         except Rejected as error:
-            raise _located(error, op.name, label) from None
+            raise located(error, op.name, label) from None
 
     def _record(self, op: type[Op], operands: dict[str, Any], attributes: dict[str, Any], label: str) -> Any:
         values: dict[str, Value | tuple[Value, ...]] = {}
@@ -283,7 +298,7 @@ class MLGraphBuilder(OpMethods):
                 values[name], descriptors[name] = value, value.descriptor
                 self._check_limits(name, value.descriptor, argument, descriptors)
             elif isinstance(argument, OperandList):
-                items = operands.get(name)
+                items: Any = operands.get(name)
                 if isinstance(items, (MLOperand, str)) or not hasattr(items, "__iter__"):
                     raise Rejected(name, type(items).__name__, "a sequence of operands")
                 group = tuple(self._own(item, op.name, f"{name}[{i}]", label) for i, item in enumerate(items))
@@ -339,7 +354,10 @@ class MLGraphBuilder(OpMethods):
     def _own(self, operand: Any, operator: str, name: str, label: str) -> Value:
         if not isinstance(operand, MLOperand):
             raise ArgumentError(
-                f"got {type(operand).__name__}; allowed: an MLOperand of this builder", operator=operator, operand=name, label=label
+                f"got {type(operand).__name__}; allowed: an MLOperand of this builder",
+                operator=operator,
+                operand=name,
+                label=label,
             )
         if operand._builder is not self:
             raise ArgumentError(
@@ -354,7 +372,7 @@ class MLGraphBuilder(OpMethods):
         try:
             described = MLOperandDescriptor.of(descriptor) if data_type is None else Descriptor(data_type, descriptor)
         except ArgumentError as error:
-            raise _located(error, operator, "") from None
+            raise located(error, operator) from None
         problem = described.check_dimensions(self._context.max_tensor_byte_length)
         if problem:
             raise ArgumentError(problem, operator=operator, operand="descriptor")
@@ -378,11 +396,3 @@ class _Optional(dict[type[Op], frozenset[str]]):
 
 
 _OPTIONAL = _Optional()
-
-
-def _located(error: ArgumentError | Rejected, operator: str, label: str) -> ArgumentError:
-    """The same error with the op and its label."""
-    if isinstance(error, ArgumentError):
-        text = str(error).removeprefix(f"{error.operand}: ")
-        return ArgumentError(text, operator=operator, operand=error.operand, label=label or error.label)
-    return ArgumentError(str(error), operator=operator, operand=error.operand, label=label)

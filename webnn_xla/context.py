@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Future
+from concurrent.futures import InvalidStateError as FutureIsDone
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
+from weakref import WeakSet
 
 import jax
 import numpy as np
@@ -19,11 +22,11 @@ from jax import lax
 from webnn_xla import buffers, devices, rewrites
 from webnn_xla.builder import MLGraphBuilder
 from webnn_xla.dtypes import MLOperandDataType, MLOperandDescriptor
-from webnn_xla.errors import ArgumentError, InvalidStateError
+from webnn_xla.errors import ArgumentError, InvalidStateError, OperationError, located
 from webnn_xla.limits import op_support_limits
 from webnn_xla.lowering.op import Target
 from webnn_xla.mlgraph import MLGraph
-from webnn_xla.tensor import MLTensor
+from webnn_xla.tensor import MLTensor, fail
 
 POWER_PREFERENCES = ("default", "high-performance", "low-power")
 PRECISIONS = {"highest": lax.Precision.HIGHEST, "high": lax.Precision.HIGH, "default": lax.Precision.DEFAULT}
@@ -72,9 +75,11 @@ class ML:
                 operator="create_context",
                 operand="power_preference",
             )
-        if precision not in PRECISIONS:
+        if not isinstance(precision, str) or precision not in PRECISIONS:
             raise ArgumentError(
-                f"got {precision!r}; allowed: {', '.join(map(repr, PRECISIONS))}", operator="create_context", operand="precision"
+                f"got {precision!r}; allowed: {', '.join(map(repr, PRECISIONS))}",
+                operator="create_context",
+                operand="precision",
             )
         chosen = devices.choose(device_type, device, accelerated)
         return MLContext(
@@ -104,9 +109,19 @@ class MLContext:
         self.rewrites = rewrites.chosen(optimize)
         self.target = Target(device.platform, PRECISIONS[precision])
         self.portable_target = Target(precision=PRECISIONS[precision])
-        self.max_tensor_byte_length = max_tensor_byte_length or devices.memory_limit(device)
+        if max_tensor_byte_length is None:
+            max_tensor_byte_length = devices.memory_limit(device)
+        elif not isinstance(max_tensor_byte_length, int) or max_tensor_byte_length < 1:
+            raise ArgumentError(
+                f"got {max_tensor_byte_length!r}; allowed: an integer from 1",
+                operator="create_context",
+                operand="max_tensor_byte_length",
+            )
+        self.max_tensor_byte_length = max_tensor_byte_length
         self._destroyed = False
         self._pending: set[Future[Any]] = set()
+        # Tensors and graphs, to release their memory when the context is destroyed.
+        self._owned: WeakSet[MLTensor | MLGraph] = WeakSet()
         self.lost: Future[MLContextLostInfo] = Future()
 
     @property
@@ -157,7 +172,8 @@ class MLContext:
         self._check_alive("write_tensor")
         self._own(tensor, "write_tensor")
         if not tensor.writable:
-            raise ArgumentError("got a tensor that is not writable; create it with writable=True", operator="write_tensor", operand="tensor")
+            message = "got a tensor that is not writable; create it with writable=True"
+            raise ArgumentError(message, operator="write_tensor", operand="tensor")
         tensor._value = self._put(input_data, tensor.descriptor, "write_tensor")
 
     def read_tensor(self, tensor: MLTensor, output_data: Any = None) -> np.ndarray[Any, Any] | None:
@@ -167,42 +183,28 @@ class MLContext:
         or a small or read-only buffer; OperationError if the computation failed.
         Source: https://www.w3.org/TR/webnn/#api-mlcontext-readtensor
         """
-        self._check_alive("read_tensor")
-        self._own(tensor, "read_tensor")
-        if not tensor.readable:
-            raise ArgumentError("got a tensor that is not readable; create it with readable=True", operator="read_tensor", operand="tensor")
-        host = self._to_host(tensor._array, tensor.descriptor)
-        if output_data is None:
-            return host
-        try:
-            buffers.copy_out(host, output_data, tensor.descriptor)
-        except ArgumentError as error:
-            raise ArgumentError(str(error).removeprefix("output_data: "), operator="read_tensor", operand="output_data") from None
-        return None
+        return self._read(self._readable(tensor), tensor.descriptor, output_data)
 
     def read_tensor_async(self, tensor: MLTensor, output_data: Any = None) -> Future[np.ndarray[Any, Any] | None]:
         """``read_tensor`` as a Future: destroying the tensor or the context first makes it fail (InvalidStateError)."""
         from webnn_xla.mlgraph import WORKERS
 
-        self._check_alive("read_tensor")
-        self._own(tensor, "read_tensor")
-        if not tensor.readable:
-            raise ArgumentError("got a tensor that is not readable; create it with readable=True", operator="read_tensor", operand="tensor")
+        # Arrays never change, so later dispatches and writes do not matter to this read.
+        array, descriptor = self._readable(tensor), tensor.descriptor
         future: Future[np.ndarray[Any, Any] | None] = Future()
-        array, descriptor = tensor._array, tensor.descriptor
         tensor._pending.add(future)
         self._pending.add(future)
 
         def read() -> None:
             try:
-                host = self._to_host(array, descriptor)
+                with suppress(Exception):  # _read says what failed
+                    array.block_until_ready()
                 if not future.done():
-                    if output_data is not None:
-                        buffers.copy_out(host, output_data, descriptor)
-                    future.set_result(host if output_data is None else None)
+                    result = self._read(array, descriptor, output_data)
+                    with suppress(FutureIsDone):
+                        future.set_result(result)
             except Exception as error:
-                if not future.done():
-                    future.set_exception(error)
+                fail(future, error)
             finally:
                 tensor._pending.discard(future)
                 self._pending.discard(future)
@@ -242,13 +244,17 @@ class MLContext:
     # Life
 
     def destroy(self) -> None:
-        """Loses the context: everything on it fails with InvalidStateError from now on. May be called twice."""
+        """Loses the context and releases its tensors and graphs: they fail with InvalidStateError from now on.
+
+        May be called twice.
+        """
         if self._destroyed:
             return
         self._destroyed = True
         for future in tuple(self._pending):
-            if not future.done():
-                future.set_exception(InvalidStateError("the context was destroyed", operator="read_tensor"))
+            fail(future, InvalidStateError("the context was destroyed", operator="read_tensor"))
+        for owned in tuple(self._owned):
+            owned.destroy()
         self.lost.set_result(MLContextLostInfo("destroy() was called"))
 
     def __enter__(self) -> MLContext:
@@ -270,13 +276,32 @@ class MLContext:
             raise ArgumentError(f"got {type(tensor).__name__}; allowed: an MLTensor", operator=operator, operand="tensor")
         tensor._check(self, operator, "tensor")
 
+    def _readable(self, tensor: Any) -> jax.Array:
+        self._check_alive("read_tensor")
+        self._own(tensor, "read_tensor")
+        if not tensor.readable:
+            message = "got a tensor that is not readable; create it with readable=True"
+            raise ArgumentError(message, operator="read_tensor", operand="tensor")
+        return tensor._array  # type: ignore[no-any-return]
+
+    def _read(self, array: jax.Array, descriptor: MLOperandDescriptor, output_data: Any) -> np.ndarray[Any, Any] | None:
+        try:
+            host = self._to_host(array, descriptor)
+        except Exception as error:
+            raise OperationError(f"the computation failed: {error}", operator="read_tensor") from error
+        if output_data is None:
+            return host
+        try:
+            buffers.copy_out(host, output_data, descriptor)
+        except ArgumentError as error:
+            raise located(error, "read_tensor") from None
+        return None
+
     def _describe(self, operator: str, descriptor: Any, data_type: Any = None) -> MLOperandDescriptor:
         try:
-            described = (
-                MLOperandDescriptor.of(descriptor) if data_type is None else MLOperandDescriptor(data_type, descriptor)
-            )
+            described = MLOperandDescriptor.of(descriptor) if data_type is None else MLOperandDescriptor(data_type, descriptor)
         except ArgumentError as error:
-            raise ArgumentError(str(error), operator=operator) from None
+            raise located(error, operator) from None
         problem = described.check_dimensions(self.max_tensor_byte_length)
         if problem:
             raise ArgumentError(problem, operator=operator, operand="descriptor")
@@ -286,7 +311,7 @@ class MLContext:
         try:
             copied = buffers.copy_in(buffer, descriptor, "input_data")
         except ArgumentError as error:
-            raise ArgumentError(str(error).removeprefix("input_data: "), operator=operator, operand="input_data") from None
+            raise located(error, operator) from None
         return self._to_device(copied)
 
     def _to_device(self, array: Any) -> jax.Array:
@@ -295,7 +320,8 @@ class MLContext:
             carrier = MLOperandDataType.of(array.dtype).carrier
             array = array if array.dtype == carrier else array.view(carrier)
         with devices.x64():
-            return jax.device_put(array, self.device)
+            put: jax.Array = jax.device_put(array, self.device)
+            return put
 
     @staticmethod
     def _to_host(array: jax.Array, descriptor: MLOperandDescriptor) -> np.ndarray[Any, Any]:
@@ -305,6 +331,5 @@ class MLContext:
 
     def _zeros(self, descriptor: MLOperandDescriptor) -> jax.Array:
         with devices.x64():
-            return lax.full(descriptor.shape, 0, descriptor.data_type.carrier, sharding=jax.sharding.SingleDeviceSharding(self.device))
-
-
+            sharding = jax.sharding.SingleDeviceSharding(self.device)
+            return lax.full(descriptor.shape, 0, descriptor.data_type.carrier, sharding=sharding)

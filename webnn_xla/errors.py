@@ -67,6 +67,15 @@ class Rejected(Exception):  # noqa: N818  (internal: always rewrapped before a u
         super().__init__(f"got {got}; allowed: {allowed}")
 
 
+def located(error: ArgumentError | Rejected, operator: str, label: str = "", *, operand: str = "") -> ArgumentError:
+    """The same error with the op and its label; ``operand`` replaces the one it names."""
+    text = str(error)
+    if isinstance(error, ArgumentError):
+        text = text.removeprefix(f"{error.operand}: ")
+        label = label or error.label
+    return ArgumentError(text, operator=operator, operand=operand or error.operand, label=label)
+
+
 def printable(text: str, limit: int = 200) -> str:
     """Escapes control, bidirectional and other invisible characters of a user's name or label, and shortens it."""
     shown = "".join(c if _is_visible(c) else c.encode("unicode_escape").decode("ascii") for c in text[: limit + 1])

@@ -16,7 +16,7 @@ import numpy as np
 from webnn_xla import buffers, devices, rewrites
 from webnn_xla.compile import as_function
 from webnn_xla.dtypes import MLOperandDescriptor
-from webnn_xla.errors import ArgumentError, InvalidStateError, OperationError, printable
+from webnn_xla.errors import ArgumentError, InvalidStateError, OperationError, located, printable
 from webnn_xla.graph import Graph, Value
 from webnn_xla.program import Program
 from webnn_xla.tensor import MLTensor
@@ -56,6 +56,7 @@ class MLGraph:
         self._missing: set[str] = set()
         self._bind({value: constant.data for value, constant in graph.constants.items() if constant.data is not None})
         self.build_seconds: dict[str, float] = {}
+        context._owned.add(self)
 
     @classmethod
     def _build(cls, context: MLContext, graph: Graph, *, optimize: rewrites.Optimize | None = None) -> MLGraph:
@@ -126,6 +127,7 @@ class MLGraph:
 
     def cost(self) -> Cost:
         """Flops, bytes accessed and memory, as XLA estimates them for this executable."""
+        self._check_alive("cost", weights_needed=False)
         analysis = self._program.executable.cost_analysis() or {}
         if isinstance(analysis, list):
             analysis = analysis[0]
@@ -145,7 +147,8 @@ class MLGraph:
             return ", ".join(f"{printable(name)}: {descriptor}" for name, descriptor in descriptors.items())
 
         state = " destroyed" if self._destroyed else f" without weights: {len(self._missing)}" if self._missing else ""
-        return f"<MLGraph ({side(self.input_descriptors)}) -> ({side(self.output_descriptors)}), {self.operation_count} ops{state}>"
+        sides = f"({side(self.input_descriptors)}) -> ({side(self.output_descriptors)})"
+        return f"<MLGraph {sides}, {self.operation_count} ops{state}>"
 
     def _repr_svg_(self) -> str | None:
         from webnn_xla.render import svg
@@ -165,6 +168,12 @@ class MLGraph:
             from webnn_xla.serialization import open_weights
 
             weights = open_weights(Path(weights))
+        if not isinstance(weights, Mapping):
+            raise ArgumentError(
+                f"got {type(weights).__name__}; allowed: a mapping by name, or a path",
+                operator="load_weights",
+                operand="weights",
+            )
         unknown = [name for name in weights if name not in self._names]
         if unknown and strict:
             shown = ", ".join(printable(name) for name in unknown[:10])
@@ -178,7 +187,7 @@ class MLGraph:
             try:
                 loaded[value] = buffers.copy_in(data, value.descriptor, printable(name))
             except ArgumentError as error:
-                raise ArgumentError(str(error).removeprefix(f"{error.operand}: "), operator="load_weights", operand=error.operand) from None
+                raise located(error, "load_weights") from None
         self._bind(loaded)
 
     def _bind(self, data: Mapping[Value, Any]) -> None:
@@ -202,41 +211,26 @@ class MLGraph:
         """
         self._check_alive("compute")
         wanted = self._wanted(output_names)
-        self._match("compute", "inputs", inputs, self.input_descriptors)
-        arrays = []
-        for name, descriptor in self.input_descriptors.items():
-            given = inputs[name]
-            if isinstance(given, jax.Array):
-                arrays.append(self._accept(given, descriptor, name, "compute"))
-                continue
-            try:
-                host = buffers.view(given, descriptor, printable(name))
-            except ArgumentError as error:
-                raise ArgumentError(str(error).removeprefix(f"{error.operand}: "), operator="compute", operand=error.operand) from None
-            arrays.append(self._context._to_device(host))
+        # Host memory is not copied: the results are here before this returns.
+        arrays = self._arrays("compute", inputs, buffers.view)
         results = dict(zip(self.output_descriptors, self._call(arrays), strict=True))
         try:
             return {name: self._context._to_host(results[name], self.output_descriptors[name]) for name in wanted}
         except Exception as error:
             raise OperationError(f"running the graph failed: {error}", operator="compute") from error
 
-    def __call__(self, **inputs: Any) -> dict[str, jax.Array]:
+    def __call__(self, /, **inputs: Any) -> dict[str, jax.Array]:
         """Runs on JAX arrays (or NumPy ones) given by name, and returns JAX arrays by name, without waiting."""
         self._check_alive("graph")
-        self._match("graph", "inputs", inputs, self.input_descriptors)
-        arrays = []
-        for name, descriptor in self.input_descriptors.items():
-            given = inputs[name]
-            if not isinstance(given, jax.Array):
-                given = self._context._to_device(buffers.copy_in(given, descriptor, printable(name)))
-            arrays.append(self._accept(given, descriptor, name, "graph"))
+        arrays = self._arrays("graph", inputs, buffers.copy_in)
         return dict(zip(self.output_descriptors, self._call(arrays), strict=True))
 
     def as_function(self, *, weights: bool = False) -> Callable[..., dict[str, jax.Array]]:
         """A pure function ``f(inputs)`` or ``f(**inputs)`` → outputs by name, for jax.jit, jax.vmap and jax.grad.
 
         With ``weights=True`` it is ``f(weights, inputs)``, where ``weights`` are the named constants, by name:
-        ``jax.grad`` with respect to them trains the graph.
+        ``jax.grad`` with respect to them trains the graph. Without JAX's x64 mode, in which no array of 64-bit
+        integers exists outside, it takes 32-bit ones for them.
         """
         self._check_alive("as_function", weights_needed=not weights)
         program, arguments = self._program, list(self._arguments)
@@ -245,10 +239,16 @@ class MLGraph:
 
         def run(given: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, jax.Array]:
             self._match("as_function", "inputs", inputs, self.input_descriptors)
-            ordered = [inputs[name] for name in self.input_descriptors]
             with devices.x64():
+                ordered = [_traced(inputs[name], descriptor, name) for name, descriptor in self.input_descriptors.items()]
                 if weights:
-                    known = {names[name]: array for name, array in given.items()}
+                    unknown = [name for name in given if name not in names]
+                    missing = [name for name in names if name not in given and constants[names[name]].data is None]
+                    if unknown or missing:
+                        shown, known_names = (", ".join(map(printable, some)) for some in (unknown or missing, names))
+                        got = f"got {'unknown' if unknown else 'no'} {shown}; allowed: {known_names}"
+                        raise ArgumentError(got, operator="as_function", operand="weights")
+                    known = {names[name]: _traced(array, names[name].descriptor, name) for name, array in given.items()}
                     data = [known[value] if value in known else constants[value].data for value in parameters]
                     results = function(data, ordered)
                 else:
@@ -266,14 +266,18 @@ class MLGraph:
     @property
     def weights(self) -> dict[str, jax.Array]:
         """The named constants, by name, on the device."""
+        self._check_alive("weights", weights_needed=False)
         data = {name: self._graph.constants[value].data for name, value in self._names.items()}
-        return {name: array if isinstance(array, jax.Array) else self._context._to_device(array) for name, array in data.items() if array is not None}
+        put = self._context._to_device
+        loaded = {name: array for name, array in data.items() if array is not None}
+        return {name: array if isinstance(array, jax.Array) else put(array) for name, array in loaded.items()}
 
     def destroy(self) -> None:
         """Releases the executable and the weights. Results of earlier dispatches stay. May be called twice."""
         self._destroyed = True
         self._program.executable = None
         self._arguments = []
+        self._graph = self._graph.replace_constants(dict.fromkeys(self._graph.constants))
 
     # Helpers
 
@@ -289,7 +293,7 @@ class MLGraph:
             for name, tensor in tensors.items():
                 if type(tensor) is not MLTensor:
                     raise self._bad_tensor(side, name, f"got {type(tensor).__name__}; allowed: an MLTensor")
-                tensor._check(self._context, "dispatch", f"{side}[{name!r}]")
+                tensor._check(self._context, "dispatch", f"{side}['{printable(name)}']")
                 if id(tensor) in seen:
                     raise self._bad_tensor(side, name, "got a tensor a second time; allowed: each tensor once in a dispatch")
                 seen.add(id(tensor))
@@ -307,13 +311,32 @@ class MLGraph:
         except Exception as error:
             raise OperationError(f"running the graph failed: {error}", operator="dispatch") from error
 
+    def _arrays(self, operator: str, inputs: Mapping[str, Any], host: Callable[..., Any]) -> list[jax.Array]:
+        """The inputs, in the graph's order, on the device; ``host`` makes NumPy arrays of what is not of JAX."""
+        self._match(operator, "inputs", inputs, self.input_descriptors)
+        arrays = []
+        for name, descriptor in self.input_descriptors.items():
+            given = inputs[name]
+            if not isinstance(given, jax.Array):
+                try:
+                    given = self._context._to_device(host(given, descriptor, printable(name)))
+                except ArgumentError as error:
+                    raise located(error, operator) from None
+            arrays.append(self._accept(given, descriptor, name, operator))
+        return arrays
+
     def _accept(self, array: jax.Array, descriptor: MLOperandDescriptor, name: str, operator: str) -> jax.Array:
+        if isinstance(array, jax.core.Tracer):
+            raise ArgumentError(
+                "got an array that JAX traces; allowed: one with data (inside jax.jit and the like, call graph.as_function())",
+                operator=operator,
+                operand=printable(name),
+            )
         if array.dtype == descriptor.data_type.numpy != descriptor.data_type.carrier:
             array = jax.lax.convert_element_type(array, descriptor.data_type.carrier)
         if array.dtype != descriptor.data_type.carrier or array.shape != tuple(descriptor.shape):
-            raise ArgumentError(
-                f"got a JAX array of {array.dtype}{list(array.shape)}; allowed: {descriptor}", operator=operator, operand=printable(name)
-            )
+            got = f"got a JAX array of {array.dtype}{list(array.shape)}"
+            raise ArgumentError(f"{got}; allowed: {descriptor}", operator=operator, operand=printable(name))
         if array.devices() != {self._context.device}:
             return self._context._to_device(array)
         return array
@@ -324,9 +347,8 @@ class MLGraph:
         wanted = [names] if isinstance(names, str) else list(names)
         for name in wanted:
             if name not in self.output_descriptors:
-                raise ArgumentError(
-                    f"got {name!r}; allowed: {', '.join(map(printable, self.output_descriptors))}", operator="compute", operand="output_names"
-                )
+                allowed = ", ".join(map(printable, self.output_descriptors))
+                raise ArgumentError(f"got {name!r}; allowed: {allowed}", operator="compute", operand="output_names")
         return wanted
 
     @staticmethod
@@ -337,14 +359,13 @@ class MLGraph:
             raise ArgumentError(f"got {type(given).__name__}; allowed: a mapping by name", operator=operator, operand=side)
         missing = [printable(name) for name in wanted if name not in given]
         unknown = [printable(str(name)) for name in given if name not in wanted]
-        got = "; ".join(
-            part for part in (f"missing {', '.join(missing)}" if missing else "", f"unknown {', '.join(unknown)}" if unknown else "") if part
-        )
-        raise ArgumentError(f"got {got}; allowed: {', '.join(map(printable, wanted)) or 'none'}", operator=operator, operand=side)
+        parts = [f"{what} {', '.join(names)}" for what, names in (("missing", missing), ("unknown", unknown)) if names]
+        allowed = ", ".join(map(printable, wanted)) or "none"
+        raise ArgumentError(f"got {'; '.join(parts)}; allowed: {allowed}", operator=operator, operand=side)
 
     @staticmethod
     def _bad_tensor(side: str, name: str, message: str) -> ArgumentError:
-        return ArgumentError(message, operator="dispatch", operand=f"{side}[{printable(name)!r}]")
+        return ArgumentError(message, operator="dispatch", operand=f"{side}['{printable(name)}']")
 
     def _check_alive(self, operator: str, *, weights_needed: bool = True) -> None:
         self._context._check_alive(operator)
@@ -352,6 +373,19 @@ class MLGraph:
             raise InvalidStateError("the graph is destroyed", operator=operator, operand="graph")
         if weights_needed and self._missing:
             shown = ", ".join(printable(name) for name in sorted(self._missing)[:10])
-            raise InvalidStateError(f"{len(self._missing)} weights are not loaded: {shown}; call load_weights", operator=operator)
+            message = f"{len(self._missing)} weights are not loaded: {shown}; call load_weights"
+            raise InvalidStateError(message, operator=operator)
 
 
+def _traced(array: Any, descriptor: MLOperandDescriptor, name: str) -> Any:
+    """``array`` if it has the descriptor's type and shape; 32-bit integers become 64-bit ones."""
+    data_type = descriptor.data_type
+    dtype, shape = getattr(array, "dtype", None), getattr(array, "shape", None)
+    narrow = data_type.numpy.name.replace("int64", "int32") if data_type.is_integer else ""
+    if shape == tuple(descriptor.shape) and dtype is not None:
+        if dtype in (data_type.numpy, data_type.carrier):
+            return array
+        if str(dtype) == narrow:
+            return jax.lax.convert_element_type(array, data_type.numpy)
+    got = type(array).__name__ if dtype is None else f"an array of {dtype}{list(shape or ())}"
+    raise ArgumentError(f"got {got}; allowed: an array of {descriptor}", operator="as_function", operand=printable(name))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from concurrent.futures import InvalidStateError as FutureIsDone
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -21,7 +23,17 @@ class MLTensor:
     them, since writes and dispatches bind a new array.
     """
 
-    __slots__ = ("_context", "_destroyed", "_pending", "_value", "constant", "descriptor", "readable", "writable")
+    __slots__ = (
+        "__weakref__",
+        "_context",
+        "_destroyed",
+        "_pending",
+        "_value",
+        "constant",
+        "descriptor",
+        "readable",
+        "writable",
+    )
 
     def __init__(
         self,
@@ -41,6 +53,7 @@ class MLTensor:
         self.readable = readable
         self.writable = writable
         self.constant = constant
+        context._owned.add(self)
 
     @property
     def data_type(self) -> MLOperandDataType:
@@ -57,6 +70,7 @@ class MLTensor:
     @property
     def array(self) -> jax.Array:
         """The current data as a JAX array on the context's device, without a copy. Immutable."""
+        self._context._check_alive("MLTensor")
         if self._destroyed:
             raise DestroyedObjectError("the tensor is destroyed", operator="MLTensor", operand="array")
         return self._array
@@ -73,19 +87,21 @@ class MLTensor:
         self._destroyed = True
         self._value = None
         for future in tuple(self._pending):
-            if not future.done():
-                future.set_exception(InvalidStateError("the tensor was destroyed before it was read", operator="read_tensor"))
+            fail(future, InvalidStateError("the tensor was destroyed before it was read", operator="read_tensor"))
         self._pending.clear()
 
     def __dlpack__(self, **arguments: Any) -> Any:
         return self.array.__dlpack__(**arguments)
 
     def __dlpack_device__(self) -> tuple[Any, int]:
-        return self.array.__dlpack_device__()
+        device: tuple[Any, int] = self.array.__dlpack_device__()  # type: ignore[attr-defined]
+        return device
 
     def _check(self, context: MLContext, operator: str, operand: str) -> None:
         if self._context is not context:
-            raise ArgumentError("got a tensor of another context; allowed: one of this context", operator=operator, operand=operand)
+            raise ArgumentError(
+                "got a tensor of another context; allowed: one of this context", operator=operator, operand=operand
+            )
         if self._destroyed:
             raise DestroyedObjectError("got a destroyed tensor", operator=operator, operand=operand)
 
@@ -93,3 +109,9 @@ class MLTensor:
         flags = [name for name in ("readable", "writable", "constant") if getattr(self, name)]
         state = "destroyed" if self._destroyed else " ".join(flags)
         return f"<MLTensor {self.descriptor} {state}>".replace(" >", ">")
+
+
+def fail(future: Future[Any], error: Exception) -> None:
+    """Ends a future with an error, unless it has ended: its result may come from another thread at any time."""
+    with suppress(FutureIsDone):
+        future.set_exception(error)
