@@ -139,8 +139,8 @@ def documentation() -> str:
         f"{len(standard)} ops of the specification, and {len(extensions)} extensions at the end. An op's method of the builder",
         "has the name of its section; the specification's own name, which files and JavaScript use, stands beside where it",
         "differs. Positional arguments come first; options, which have a default, are given by name. Every method takes",
-        "`label=`, which errors and StableHLO locations show. `N` is any rank. An ulp is the distance of neighbouring numbers of",
-        "the data type. Types in brackets are extensions.",
+        "`label=`, which errors and StableHLO locations show. `N` is any rank. An ulp is the distance of neighbouring numbers",
+        "of the data type. Types in brackets are extensions.",
         "",
     ]
     family = ""

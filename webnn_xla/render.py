@@ -1,4 +1,4 @@
-"""A graph as SVG, for notebooks and ``webnn-xla show --svg``: through Graphviz, or by a plain layout of our own without it.
+"""A graph as text, and as SVG for notebooks and ``webnn-xla show --svg``: by Graphviz, or by a plain layout of our own.
 
 Boxes are inputs, operations and outputs; constants are lines in the box of the operation that reads them.
 """
@@ -204,3 +204,36 @@ def _layout(boxes: Sequence[Box]) -> list[_Placed]:
             x += places[index].width + _GAP
         y += max(places[i].height for i in row) + _ROW_GAP
     return places
+
+
+# Text
+
+
+def summary(graph: Graph) -> list[str]:
+    """Lines of text: inputs, weights, operations in order, outputs. Values that have no name are numbered."""
+    names: dict[Value, str] = {value: printable(name, 60) for name, value in graph.inputs.items()}
+    counts = (len(graph.inputs), len(graph.constants), len(graph.nodes), len(graph.outputs))
+    lines = ["{} inputs, {} constants, {} operations, {} outputs".format(*counts)]
+    lines += ["inputs", *(f"  {names[value]}  {value.descriptor}" for value in graph.inputs.values())]
+    total = sum(value.descriptor.byte_length for value in graph.constants)
+    lines.append(f"constants  {total:,} bytes")
+    for value, constant in graph.constants.items():
+        names[value] = printable(constant.name, 60) if constant.name else f"%{len(names)}"
+        scalar = constant_text(value, constant) if not constant.name else str(value.descriptor)
+        lines.append(f"  {names[value]}  {scalar}  {value.descriptor.byte_length:,} bytes")
+    lines.append("operations")
+    for node in graph.nodes:
+        names |= {value: f"%{len(names) + index}" for index, value in enumerate(node.outputs)}
+        label = f" [{printable(node.label, 60)}]" if node.label else ""
+        operands = " ".join(f"{name}={_operand_text(operand, names)}" for name, operand in node.operands.items())
+        results = ", ".join(f"{names[value]} {value.descriptor}" for value in node.outputs)
+        lines.append(f"  {' '.join(filter(None, (f'{node.op.name}{label}', operands, attributes_text(node))))} → {results}")
+    return [
+        *lines,
+        "outputs",
+        *(f"  {printable(name, 60)}  {names[value]}  {value.descriptor}" for name, value in graph.outputs.items()),
+    ]
+
+
+def _operand_text(operand: Value | tuple[Value, ...], names: Mapping[Value, str]) -> str:
+    return f"[{', '.join(names[value] for value in operand)}]" if isinstance(operand, tuple) else names[operand]
