@@ -1,1 +1,267 @@
-"""Placeholder."""
+"""Reading and writing by index, and triangular parts of matrices.
+
+A negative index counts from the end of its dimension; whatever is out of range then is clamped to it: the same on every
+backend, and never an access outside. Where several updates go to one element, it gets one of them, whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from jax import Array, lax
+
+from webnn_xla.dtypes import Descriptor, Shape
+from webnn_xla.lowering.kinds import BOOL, INT32, UINT32
+from webnn_xla.lowering.op import (
+    ANY,
+    COMMON,
+    FLOATS,
+    INDICES,
+    INTEGERS_8,
+    MOVED,
+    Op,
+    Operand,
+    Option,
+    Output,
+    Same,
+    SameRank,
+    T,
+    require,
+)
+from webnn_xla.lowering.primitives import broadcast_along, constant, require_axis
+
+COMMON_8 = COMMON + INTEGERS_8
+
+IN_BOUNDS: Final = lax.GatherScatterMode.PROMISE_IN_BOUNDS
+"""Indices are normalised before, so nothing is left to check (and mode "fill" is several times slower)."""
+
+
+def normalize(indices: Array, sizes: Sequence[int]) -> Array:
+    """Indices as int32 in 0 … size - 1: negative ones count from the end, then all are clamped.
+
+    ``sizes`` has one size for all indices, or one for each item of the last dimension. No step overflows, at any value
+    of any index type: only negative numbers have a size added, and a size is at most 2**31 - 1.
+    """
+
+    def filled(values: Sequence[int]) -> Array:
+        if len(set(values)) == 1:
+            return constant(values[0], indices)
+        return lax.broadcast_in_dim(np.asarray(values, indices.dtype), indices.shape, (indices.ndim - 1,))
+
+    zero = constant(0, indices)
+    if indices.dtype.kind == "i":
+        indices = lax.select(lax.lt(indices, zero), lax.add(indices, filled(sizes)), indices)
+    indices = lax.clamp(zero, indices, filled([size - 1 for size in sizes]))
+    return indices if indices.dtype == np.int32 else lax.convert_element_type(indices, np.int32)
+
+
+def as_coordinates(indices: Array, axis: int, size: int) -> Array:
+    """Full coordinates of elements, in a new last dimension: the index along ``axis``, the position along all others."""
+    columns = [
+        normalize(indices, (size,)) if dimension == axis else lax.broadcasted_iota(np.int32, indices.shape, dimension)
+        for dimension in range(indices.ndim)
+    ]
+    return lax.concatenate([lax.expand_dims(column, (indices.ndim,)) for column in columns], indices.ndim)
+
+
+def gather_coordinates(input: Array, coordinates: Array) -> Array:
+    """The elements, or slices of trailing dimensions, at the coordinates in the last dimension."""
+    batch, depth = coordinates.ndim - 1, coordinates.shape[-1]
+    leading = tuple(range(depth))
+    numbers = lax.GatherDimensionNumbers(
+        offset_dims=tuple(range(batch, batch + input.ndim - depth)), collapsed_slice_dims=leading, start_index_map=leading
+    )
+    sizes = (1,) * depth + input.shape[depth:]
+    return lax.gather(input, coordinates, numbers, sizes, mode=IN_BOUNDS)
+
+
+def scatter_coordinates(input: Array, coordinates: Array, updates: Array) -> Array:
+    """``input`` with the elements, or slices of trailing dimensions, at the coordinates replaced by ``updates``."""
+    batch, depth = coordinates.ndim - 1, coordinates.shape[-1]
+    leading = tuple(range(depth))
+    numbers = lax.ScatterDimensionNumbers(
+        update_window_dims=tuple(range(batch, batch + input.ndim - depth)),
+        inserted_window_dims=leading,
+        scatter_dims_to_operand_dims=leading,
+    )
+    return lax.scatter(input, coordinates, updates, numbers, mode=IN_BOUNDS)
+
+
+def require_along(indices: Descriptor, input: Descriptor, axis: int) -> None:
+    """Rejects indices whose shape is not that of the input in all dimensions but ``axis``."""
+    require_axis(axis, input.rank)
+    expected = (*input.shape[:axis], indices.shape[axis], *input.shape[axis + 1 :])
+    require(
+        indices.shape == expected,
+        "indices",
+        indices,
+        f"the shape of the input, {list(input.shape)}, except in dimension {axis}",
+    )
+
+
+def coordinate_shape(input: Descriptor, indices: Descriptor) -> Shape:
+    """Shape of what the coordinates in the last dimension of ``indices`` select."""
+    depth = indices.shape[-1]
+    allowed = f"coordinates (last dimension) of at most {input.rank} indices, the rank of the input"
+    require(depth <= input.rank, "indices", indices, allowed)
+    return Shape((*indices.shape[:-1], *input.shape[depth:]))
+
+
+class Gather(Op):
+    """Slices of the input at ``indices`` along ``axis``: the shape of the indices takes the place of that dimension.
+
+    Negative indices count from the end, then all are clamped to the dimension.
+    Source: https://www.w3.org/TR/webnn/#api-mlgraphbuilder-gather.
+    """
+
+    input = Operand(ANY, (1, None), required=COMMON_8, required_ranks=(1, 5), extensions=MOVED)
+    indices = Operand(INDICES, required=(T.INT32,))
+    axis = Option(UINT32, 0, "The dimension that the indices select from.")
+    output = Output(Same("input"), (1, None), required=COMMON_8, required_ranks=(1, 5), doc="A scalar if both shapes allow.")
+    tosa = "GREATER ADD SELECT MAXIMUM MINIMUM TILE RESHAPE GATHER"
+    tosa_note = "indices int32; out of range is unpredictable, so they are clamped before"
+
+    @staticmethod
+    def infer(input: Descriptor, indices: Descriptor, axis: int) -> Descriptor:
+        require_axis(axis, input.rank)
+        return input.with_shape((*input.shape[:axis], *indices.shape, *input.shape[axis + 1 :]))
+
+    @staticmethod
+    def lower(input: Array, indices: Array, axis: int) -> Array:
+        after = range(axis + indices.ndim, input.ndim - 1 + indices.ndim)
+        numbers = lax.GatherDimensionNumbers(
+            offset_dims=(*range(axis), *after), collapsed_slice_dims=(axis,), start_index_map=(axis,)
+        )
+        coordinates = lax.expand_dims(normalize(indices, (input.shape[axis],)), (indices.ndim,))
+        sizes = (*input.shape[:axis], 1, *input.shape[axis + 1 :])
+        return lax.gather(input, coordinates, numbers, sizes, mode=IN_BOUNDS)
+
+
+class GatherElements(Op):
+    """Elements of the input at ``indices`` along ``axis``, and at the position of the index along all other dimensions.
+
+    Negative indices count from the end, then all are clamped to the dimension.
+    Source: https://www.w3.org/TR/webnn/#api-mlgraphbuilder-gatherelements.
+    """
+
+    input = Operand(ANY, (1, None), required_ranks=(1, 5), extensions=MOVED)
+    indices = Operand(INDICES, SameRank("input"), required=(T.INT32,), required_ranks=(1, 5))
+    axis = Option(UINT32, 0, "The dimension that the indices select from.")
+    output = Output(Same("input"), SameRank("input"), required_ranks=(1, 5), doc="The shape is that of the indices.")
+    tosa = "GREATER ADD SELECT MAXIMUM MINIMUM MUL RESHAPE GATHER"
+    tosa_note = "indices made linear: int32"
+
+    @staticmethod
+    def infer(input: Descriptor, indices: Descriptor, axis: int) -> Descriptor:
+        require_along(indices, input, axis)
+        return input.with_shape(indices.shape)
+
+    @staticmethod
+    def lower(input: Array, indices: Array, axis: int) -> Array:
+        return gather_coordinates(input, as_coordinates(indices, axis, input.shape[axis]))
+
+
+class GatherND(Op):
+    """Elements of the input, or slices of its trailing dimensions, at the coordinates in the last dimension of ``indices``.
+
+    Negative indices count from the end, then all are clamped to their dimension.
+    Source: https://www.w3.org/TR/webnn/#api-mlgraphbuilder-gathernd.
+    """
+
+    input = Operand(ANY, (1, None), required=COMMON_8, required_ranks=(1, 5), extensions=MOVED)
+    indices = Operand(INDICES, (1, None), required=(T.INT32,), required_ranks=(1, 5))
+    output = Output(Same("input"), required=COMMON_8)
+    tosa = "GREATER ADD SELECT MAXIMUM MINIMUM MUL REDUCE_SUM RESHAPE GATHER"
+    tosa_note = "indices made linear: int32"
+
+    @staticmethod
+    def infer(input: Descriptor, indices: Descriptor) -> Descriptor:
+        return input.with_shape(coordinate_shape(input, indices))
+
+    @staticmethod
+    def lower(input: Array, indices: Array) -> Array:
+        return gather_coordinates(input, normalize(indices, input.shape[: indices.shape[-1]]))
+
+
+class ScatterElements(Op):
+    """A copy of the input with ``updates`` in place of the elements at ``indices`` along ``axis``.
+
+    Negative indices count from the end, then all are clamped. Where indices repeat, the element is one of the updates.
+    Source: https://www.w3.org/TR/webnn/#api-mlgraphbuilder-scatterelements.
+    """
+
+    input = Operand(ANY, (1, None), required_ranks=(1, 5), extensions=MOVED)
+    indices = Operand(INDICES, SameRank("input"), required=(T.INT32,), required_ranks=(1, 5))
+    updates = Operand(Same("input"), SameRank("input"), required_ranks=(1, 5))
+    axis = Option(UINT32, 0, "The dimension that the indices select from.")
+    output = Output(Same("input"), SameRank("input"), required_ranks=(1, 5))
+    tosa = "GREATER ADD SELECT MAXIMUM MINIMUM MUL RESHAPE SCATTER"
+    tosa_note = "repeated indices are unpredictable"
+
+    @staticmethod
+    def infer(input: Descriptor, indices: Descriptor, updates: Descriptor, axis: int) -> Descriptor:
+        require_along(indices, input, axis)
+        require(updates.shape == indices.shape, "updates", updates, f"the shape of the indices, {list(indices.shape)}")
+        return input
+
+    @staticmethod
+    def lower(input: Array, indices: Array, updates: Array, axis: int) -> Array:
+        return scatter_coordinates(input, as_coordinates(indices, axis, input.shape[axis]), updates)
+
+
+class ScatterND(Op):
+    """A copy of the input with ``updates`` in place of elements or slices, at the coordinates in ``indices``.
+
+    Negative indices count from the end, then all are clamped. Where coordinates repeat, the element is one of the updates.
+    Source: https://www.w3.org/TR/webnn/#api-mlgraphbuilder-scatternd.
+    """
+
+    input = Operand(ANY, (1, None), required_ranks=(1, 5), extensions=MOVED)
+    indices = Operand(INDICES, (1, None), required=(T.INT32,), required_ranks=(1, 5))
+    updates = Operand(Same("input"))
+    output = Output(Same("input"), (1, None), required_ranks=(1, 5))
+    tosa = "GREATER ADD SELECT MAXIMUM MINIMUM MUL REDUCE_SUM RESHAPE SCATTER"
+    tosa_note = "repeated indices are unpredictable"
+
+    @staticmethod
+    def infer(input: Descriptor, indices: Descriptor, updates: Descriptor) -> Descriptor:
+        expected = coordinate_shape(input, indices)
+        require(updates.shape == expected, "updates", updates, f"shape {list(expected)}, what the indices select")
+        return input
+
+    @staticmethod
+    def lower(input: Array, indices: Array, updates: Array) -> Array:
+        return scatter_coordinates(input, normalize(indices, input.shape[: indices.shape[-1]]), updates)
+
+
+class Triangular(Op):
+    """The upper or lower triangle of each matrix in the last two dimensions; the rest is 0.
+
+    Upper keeps column - row >= diagonal, lower keeps column - row <= diagonal.
+    Source: https://www.w3.org/TR/webnn/#api-mlgraphbuilder-triangular.
+    """
+
+    input = Operand(ANY, (2, None), required=FLOATS, required_ranks=(2, 5), extensions=MOVED)
+    upper = Option(BOOL, True, "Whether the upper part is kept.")
+    diagonal = Option(INT32, 0, "Which diagonal bounds the part: 0 the main one, positive ones above it.")
+    output = Output(Same("input"), SameRank("input"), required=FLOATS, required_ranks=(2, 5))
+    tosa = "SELECT"
+    tosa_note = "with a constant mask"
+
+    @staticmethod
+    def lower(input: Array, upper: bool, diagonal: int) -> Array:
+        matrix = input.shape[-2:]
+        # The difference of two positions fits int32; adding the diagonal to one of them might not.
+        offset = lax.sub(lax.broadcasted_iota(np.int32, matrix, 1), lax.broadcasted_iota(np.int32, matrix, 0))
+        bound = constant(diagonal, offset)
+        kept = lax.ge(offset, bound) if upper else lax.le(offset, bound)
+        return lax.select(broadcast_along(kept, input.shape, (input.ndim - 2, input.ndim - 1)), input, constant(0, input))
+
+
+class TriangularMatrix(Triangular):
+    """The name that ``triangular`` had when it was proposed."""
+
+    section = "#api-mlgraphbuilder-triangular"
+    extension = True

@@ -21,4 +21,5 @@ def to_snake(name: str) -> str:
     """The inverse of ``to_camel``."""
     for part, acronym in _ACRONYMS.items():
         name = re.sub(f"(?<=[a-z0-9]){acronym}(?![a-z])", "_" + part, name)
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    # flattenTo2d: a number after a word of its own (but averagePool2d, reduceL1).
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=To)(?=[0-9])", "_", name).lower()
