@@ -122,7 +122,12 @@ class MLContext:
         self._pending: set[Future[Any]] = set()
         # Tensors and graphs, to release their memory when the context is destroyed.
         self._owned: WeakSet[MLTensor | MLGraph] = WeakSet()
-        self.lost: Future[MLContextLostInfo] = Future()
+        self._lost: Future[MLContextLostInfo] = Future()
+
+    @property
+    def lost(self) -> Future[MLContextLostInfo]:
+        """Done when the context is lost, with the reason."""
+        return self._lost
 
     @property
     def accelerated(self) -> bool:
@@ -255,7 +260,7 @@ class MLContext:
             fail(future, InvalidStateError("the context was destroyed", operator="read_tensor"))
         for owned in tuple(self._owned):
             owned.destroy()
-        self.lost.set_result(MLContextLostInfo("destroy() was called"))
+        self._lost.set_result(MLContextLostInfo("destroy() was called"))
 
     def __enter__(self) -> MLContext:
         return self

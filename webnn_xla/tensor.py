@@ -25,14 +25,14 @@ class MLTensor:
 
     __slots__ = (
         "__weakref__",
+        "_constant",
         "_context",
+        "_descriptor",
         "_destroyed",
         "_pending",
+        "_readable",
         "_value",
-        "constant",
-        "descriptor",
-        "readable",
-        "writable",
+        "_writable",
     )
 
     def __init__(
@@ -49,19 +49,36 @@ class MLTensor:
         self._value = array
         self._destroyed = False
         self._pending: set[Future[Any]] = set()
-        self.descriptor = descriptor
-        self.readable = readable
-        self.writable = writable
-        self.constant = constant
+        self._descriptor = descriptor
+        self._readable = readable
+        self._writable = writable
+        self._constant = constant
         context._owned.add(self)
 
     @property
+    def descriptor(self) -> MLOperandDescriptor:
+        return self._descriptor
+
+    @property
+    def readable(self) -> bool:
+        return self._readable
+
+    @property
+    def writable(self) -> bool:
+        return self._writable
+
+    @property
+    def constant(self) -> bool:
+        """True for a tensor of ``create_constant_tensor``."""
+        return self._constant
+
+    @property
     def data_type(self) -> MLOperandDataType:
-        return self.descriptor.data_type
+        return self._descriptor.data_type
 
     @property
     def shape(self) -> Shape:
-        return self.descriptor.shape
+        return self._descriptor.shape
 
     @property
     def context(self) -> MLContext:
