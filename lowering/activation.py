@@ -1,1 +1,256 @@
-"""Placeholder."""
+"""Activation functions, and softmax.
+
+All are computed in float32 at least, and rounded once. Numbers among the options are cast to the input's data type first, as
+the specification says. Each is written in a form that neither overflows nor cancels where the function itself does not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from jax import Array, lax
+
+from webnn_xla.dtypes import Descriptor, cast_number
+from webnn_xla.lowering.kinds import DOUBLE, UINT32
+from webnn_xla.lowering.op import (
+    FLOATS,
+    SIGNED,
+    Op,
+    Operand,
+    Option,
+    Output,
+    Param,
+    Same,
+    SameRank,
+    Target,
+    Tolerance,
+)
+from webnn_xla.lowering.primitives import (
+    broadcast_all,
+    broadcast_along,
+    common_shape,
+    constant,
+    data_type_of,
+    in_float32,
+    narrow,
+    require_axis,
+    widen,
+)
+
+
+class Activation(Op, abstract=True):
+    input = Operand(FLOATS, required=FLOATS)
+    output = Output(Same("input"), SameRank("input"), required=FLOATS)
+
+
+def _activation(function: Callable[[Array], Array]) -> Any:
+    lower = in_float32(function)
+    return staticmethod(lambda input: lower(input))
+
+
+def _option(value: float, input: Array, like: Array) -> Array:
+    """A number among the options: cast to the type of ``input``, then filling the shape of ``like`` in its type."""
+    return constant(cast_number(value, data_type_of(input)), like)
+
+
+def _zero(x: Array) -> Array:
+    return constant(0, x)
+
+
+class Elu(Activation):
+    """Exponential linear unit: ``max(0, x) + alpha * (exp(min(0, x)) - 1)``."""
+
+    alpha = Option(DOUBLE, 1.0, "Multiplier of the negative part.")
+    tolerance = Tolerance(7, 1)
+    tosa = "MINIMUM EXP SUB MUL MAXIMUM ADD"
+
+    @staticmethod
+    def lower(input: Array, alpha: float) -> Array:
+        x = widen(input)
+        zero = _zero(x)
+        # The minimum keeps the branch that is not taken finite, for gradients as well.
+        negative = lax.mul(_option(alpha, input, x), lax.expm1(lax.min(x, zero)))
+        return narrow(lax.select(lax.gt(x, zero), x, negative), input)
+
+
+def _gelu(x: Array) -> Array:
+    # 1 + erf(x / √2) is erfc(-x / √2), which keeps its digits where erf is close to -1.
+    tail = lax.erfc(lax.mul(x, constant(-math.sqrt(0.5), x)))
+    return lax.mul(lax.mul(constant(0.5, x), x), tail)
+
+
+class Gelu(Activation):
+    """Gaussian error linear unit: ``0.5 * x * (1 + erf(x / sqrt(2)))``.
+
+    Relative accuracy holds for negative numbers too, and decreases slowly below -3. Of -infinity it is NaN, as the
+    expression says.
+    """
+
+    section = "#api-mlgraphbuilder-gelu-method"
+    tolerance = Tolerance(100, 1)
+    tosa = "MUL ERF ADD MUL MUL"
+    lower = _activation(_gelu)
+
+
+class HardSigmoid(Activation):
+    """``max(0, min(1, alpha * x + beta))``."""
+
+    section = "#api-mlgraphbuilder-hard-sigmoid"
+    alpha = Option(DOUBLE, 0.2, "Multiplier.")
+    beta = Option(DOUBLE, 0.5, "Number added.")
+    tolerance = Tolerance(1, 1, reduction=True)
+    tosa = "MUL ADD CLAMP"
+
+    @staticmethod
+    def lower(input: Array, alpha: float, beta: float) -> Array:
+        x = widen(input)
+        line = lax.add(lax.mul(_option(alpha, input, x), x), _option(beta, input, x))
+        return narrow(lax.max(lax.min(line, constant(1, x)), _zero(x)), input)
+
+
+def _hard_swish(x: Array) -> Array:
+    gate = lax.max(lax.min(lax.add(x, constant(3, x)), constant(6, x)), _zero(x))
+    # Divided before it is multiplied: x * 6 may overflow where the result does not.
+    return lax.mul(x, lax.div(gate, constant(6, x)))
+
+
+class HardSwish(Activation):
+    """``x * max(0, min(6, x + 3)) / 6``. Of -infinity it is NaN, as the expression says."""
+
+    section = "#api-mlgraphbuilder-hard-swish"
+    tolerance = Tolerance(3, 1)
+    tosa = "ADD CLAMP MUL MUL"
+    lower = _activation(_hard_swish)
+
+
+class LeakyRelu(Activation):
+    """``x`` where it is not negative, else ``alpha * x``."""
+
+    alpha = Option(DOUBLE, 0.01, "Multiplier of the negative part.")
+    tolerance = Tolerance(1, 1)
+    tosa = "MAXIMUM MINIMUM MUL ADD"
+
+    @staticmethod
+    def lower(input: Array, alpha: float) -> Array:
+        x = widen(input)
+        return narrow(lax.select(lax.ge(x, _zero(x)), x, lax.mul(_option(alpha, input, x), x)), input)
+
+
+class Linear(Activation):
+    """``alpha * x + beta``."""
+
+    alpha = Option(DOUBLE, 1.0, "Multiplier.")
+    beta = Option(DOUBLE, 0.0, "Number added.")
+    tolerance = Tolerance(1, 1, reduction=True)
+    tosa = "MUL ADD"
+
+    @staticmethod
+    def lower(input: Array, alpha: float, beta: float) -> Array:
+        x = widen(input)
+        return narrow(lax.add(lax.mul(_option(alpha, input, x), x), _option(beta, input, x)), input)
+
+
+class Prelu(Op):
+    """``x`` where it is not negative, else ``slope * x``, the two broadcast. Integers wrap."""
+
+    input = Operand(SIGNED, required=FLOATS)
+    slope = Operand(Same("input"), required=FLOATS, doc="Multipliers of the negative part.")
+    output = Output(Same("input"), required=FLOATS)
+    tolerance = Tolerance(1, 1)
+    tosa = "MAXIMUM MINIMUM MUL ADD"
+
+    @staticmethod
+    def infer(input: Descriptor, slope: Descriptor) -> Descriptor:
+        return input.with_shape(common_shape(input, slope, "slope"))
+
+    @staticmethod
+    def lower(input: Array, slope: Array) -> Array:
+        x, factor = broadcast_all(widen(input), widen(slope))
+        return narrow(lax.select(lax.ge(x, _zero(x)), x, lax.mul(x, factor)), input)
+
+
+class Relu(Op):
+    """``max(0, x)``. NaN stays NaN."""
+
+    section = "#api-mlgraphbuilder-relu-method"
+    input = Operand(SIGNED, required=FLOATS)
+    output = Output(Same("input"), SameRank("input"), required=FLOATS)
+    tosa = "CLAMP"
+    tosa_note = "CLAMP takes int8, int16 and floats; others: MAXIMUM"
+
+    @staticmethod
+    def lower(input: Array) -> Array:
+        return lax.max(input, _zero(input))
+
+
+class Sigmoid(Activation):
+    """Logistic function, ``1 / (exp(-x) + 1)``."""
+
+    section = "#api-mlgraphbuilder-sigmoid-method"
+    tolerance = Tolerance(4, 1)
+    tosa = "SIGMOID"
+    lower = _activation(lax.logistic)
+
+
+def _softplus(x: Array) -> Array:
+    # log(1 + exp(x)) with the larger exponential taken out, so that none overflows.
+    return lax.add(lax.max(x, _zero(x)), lax.log1p(lax.exp(lax.neg(lax.abs(x)))))
+
+
+class Softplus(Activation):
+    """``log(1 + exp(x))``. For large x it is x, not infinity."""
+
+    section = "#api-mlgraphbuilder-softplus-method"
+    tolerance = Tolerance(4, 1)
+    tosa = "ABS NEGATE EXP ADD LOG MAXIMUM ADD"
+    tosa_note = "TOSA has no log(1 + x): results below 1e-7 lose their digits"
+    lower = _activation(_softplus)
+
+
+class Softsign(Activation):
+    """``x / (1 + abs(x))``. Of infinities it is NaN, as the expression says."""
+
+    section = "#api-mlgraphbuilder-softsign-method"
+    tolerance = Tolerance(2, 1)
+    tosa = "ABS ADD RECIPROCAL MUL"
+    lower = _activation(lambda x: lax.div(x, lax.add(constant(1, x), lax.abs(x))))
+
+
+class Tanh(Activation):
+    """Hyperbolic tangent."""
+
+    section = "#api-mlgraphbuilder-tanh-method"
+    tolerance = Tolerance(6, 1)
+    tosa = "TANH"
+    lower = _activation(lax.tanh)
+
+
+class Softmax(Op):
+    """``exp(x - max) / sum(exp(x - max))`` along ``axis``. All -infinity, any +infinity and any NaN give NaN there."""
+
+    section = "#api-mlgraphbuilder-softmax-method"
+    input = Operand(FLOATS, (1, None), required=FLOATS, required_ranks=(1, 5))
+    axis = Param(UINT32, "The dimension along which results add up to 1.")
+    output = Output(Same("input"), SameRank("input"), required=FLOATS, required_ranks=(1, 5))
+    tolerance = Tolerance(20, 1)
+    tosa = "REDUCE_MAX SUB EXP REDUCE_SUM RECIPROCAL MUL"
+
+    @staticmethod
+    def infer(input: Descriptor, axis: int) -> Descriptor:
+        require_axis(axis, input.rank)
+        return input
+
+    @staticmethod
+    def lower(input: Array, axis: int, target: Target) -> Array:
+        x = widen(input)
+        kept = [dimension for dimension in range(x.ndim) if dimension != axis]
+        largest = lax.reduce(x, np.asarray(-np.inf, x.dtype), lax.max, [axis])
+        exponentials = lax.exp(lax.sub(x, broadcast_along(largest, x.shape, kept)))
+        if target.platform == "cpu":
+            # Otherwise XLA fuses the exponentials into both of their uses, and computes them twice.
+            exponentials = lax.optimization_barrier(exponentials)
+        total = lax.reduce(exponentials, np.asarray(0, x.dtype), lax.add, [axis])
+        return narrow(lax.div(exponentials, broadcast_along(total, x.shape, kept)), input)

@@ -1,1 +1,300 @@
-"""Placeholder."""
+"""Normalization by mean and variance.
+
+Sums are taken in float32 at least, and rounded once. ``epsilon`` is cast to the input's data type first, as the specification
+says. The mean is subtracted in two steps, the second of which removes the rounding of the first: a mean much larger than
+the deviation costs no digits, and equal elements give the bias.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from jax import Array, lax
+
+from webnn_xla.dtypes import Descriptor, cast_number
+from webnn_xla.lowering.kinds import DOUBLE, UINT32, UINT32S, choice
+from webnn_xla.lowering.op import (
+    FLOATS,
+    Op,
+    Operand,
+    Option,
+    OptionalOperand,
+    Output,
+    Same,
+    SameRank,
+    Target,
+    Tolerance,
+    require,
+)
+from webnn_xla.lowering.primitives import (
+    broadcast_along,
+    broadcast_to,
+    constant,
+    data_type_of,
+    narrow,
+    require_axes,
+    require_axis,
+    require_broadcastable,
+    widen,
+)
+
+DOT_ELEMENTS: Final = 4096
+"""Longest mean that a CPU takes as a matrix product, which is faster than a reduction there but rounds more often."""
+
+
+def _mean(x: Array, axes: Sequence[int], target: Target) -> Array:
+    """Mean over ``axes`` (sorted), which are removed."""
+    count = int(np.prod([x.shape[axis] for axis in axes], dtype=np.int64))
+    kept = x.ndim - len(axes)
+    if target.platform == "cpu" and 1 < count <= DOT_ELEMENTS and axes[0] == kept:
+        rows = lax.reshape(x, (*x.shape[:kept], count))
+        weights = lax.full((count,), np.asarray(1 / count, x.dtype), x.dtype)
+        means: Array = lax.dot_general(rows, weights, (((kept,), (0,)), ((), ())), precision=lax.Precision.HIGHEST)
+        return means
+    # Divided before it is added up: a quotient that follows the sum may be contracted with the subtraction of the mean into one
+    # operation in one place and not in another, and the two steps of _center would not subtract the same mean.
+    return lax.reduce(lax.mul(x, constant(1 / count, x)), np.asarray(0, x.dtype), lax.add, axes)
+
+
+def _center(x: Array, axes: Sequence[int], target: Target) -> Array:
+    """``x`` less its mean over ``axes`` (sorted). Over no axes every element is its own mean."""
+    if not axes:
+        return constant(0, x)
+    kept = [axis for axis in range(x.ndim) if axis not in axes]
+    for _ in range(2):
+        x = lax.sub(x, broadcast_along(_mean(x, axes, target), x.shape, kept))
+    return x
+
+
+def _variance(centered: Array, axes: Sequence[int], target: Target) -> Array:
+    """Mean of squares over ``axes`` (sorted), which are removed."""
+    squares = lax.mul(centered, centered)
+    return _mean(squares, axes, target) if axes else squares
+
+
+def _reciprocal_deviation(variance: Array, epsilon: float, like: Array) -> Array:
+    """``1 / sqrt(variance + epsilon)``, epsilon cast to the type of ``like``."""
+    added = constant(cast_number(epsilon, data_type_of(like)), variance)
+    return lax.div(constant(1, variance), lax.sqrt(lax.add(variance, added)))
+
+
+def _normalize(input: Array, axes: Sequence[int], epsilon: float, target: Target) -> Array:
+    """``input`` (widened) less its mean, over its deviation, both over ``axes``. Over no axes it is 0."""
+    axes = sorted(axes)
+    centered = _center(widen(input), axes, target)
+    if not axes:
+        return centered
+    kept = [axis for axis in range(input.ndim) if axis not in axes]
+    factor = _reciprocal_deviation(_variance(centered, axes, target), epsilon, input)
+    return lax.mul(centered, broadcast_along(factor, input.shape, kept))
+
+
+def _along(operand: Array, shape: Sequence[int], axes: Sequence[int]) -> Array:
+    """``operand`` (widened), whose dimension i belongs to ``axes[i]`` in any order, broadcast to ``shape``."""
+    order = sorted(range(len(axes)), key=lambda index: axes[index])
+    return broadcast_along(lax.transpose(widen(operand), order), shape, sorted(axes))
+
+
+def _affine(x: Array, scale: Array | None, bias: Array | None) -> Array:
+    """``x * scale + bias``, each of the shape of ``x`` or left out."""
+    if scale is not None:
+        x = lax.mul(x, scale)
+    return x if bias is None else lax.add(x, bias)
+
+
+def _require_shape(operand: Descriptor | None, shape: list[int], name: str, why: str) -> None:
+    if operand is not None:
+        require(operand.shape == shape, name, f"shape {list(operand.shape)}", f"shape {shape}, {why}")
+
+
+class BatchNormalization(Op):
+    """``(input - mean) / sqrt(variance + epsilon) * scale + bias``, with one number of each for every index along ``axis``.
+
+    The shape of ``mean``, ``variance``, ``scale`` and ``bias`` is [input.shape[axis]].
+    """
+
+    section = "#api-mlgraphbuilder-batchnorm"
+    input = Operand(FLOATS, (1, None), required=FLOATS, required_ranks=(3, 5))
+    mean = Operand(Same("input"), (1, 1), required=FLOATS, required_ranks=(1, 1))
+    variance = Operand(Same("input"), (1, 1), required=FLOATS, required_ranks=(1, 1))
+    scale = OptionalOperand(Same("input"), (1, 1), required=FLOATS, required_ranks=(1, 1), doc="By default 1.")
+    bias = OptionalOperand(Same("input"), (1, 1), required=FLOATS, required_ranks=(1, 1), doc="By default 0.")
+    axis = Option(UINT32, 1, "The dimension of features (channels).")
+    epsilon = Option(DOUBLE, 1e-5, "Added to the variance.")
+    output = Output(Same("input"), SameRank("input"), required=FLOATS, required_ranks=(3, 5))
+    tolerance = Tolerance(3, 1, reduction=True)
+    tosa = "RESHAPE SUB ADD RSQRT MUL MUL ADD"
+
+    @staticmethod
+    def infer(
+        input: Descriptor,
+        mean: Descriptor,
+        variance: Descriptor,
+        scale: Descriptor | None,
+        bias: Descriptor | None,
+        axis: int,
+        epsilon: float,
+    ) -> Descriptor:
+        require_axis(axis, input.rank)
+        wanted, why = [input.shape[axis]], f"that of dimension {axis} of the input"
+        for name, operand in (("mean", mean), ("variance", variance), ("scale", scale), ("bias", bias)):
+            _require_shape(operand, wanted, name, why)
+        return input
+
+    @staticmethod
+    def lower(
+        input: Array, mean: Array, variance: Array, scale: Array | None, bias: Array | None, axis: int, epsilon: float
+    ) -> Array:
+        def spread(operand: Array) -> Array:
+            return broadcast_along(widen(operand), input.shape, [axis])
+
+        factor = _reciprocal_deviation(widen(variance), epsilon, input)
+        if scale is not None:
+            # One number a feature is cheaper to multiply than one an element.
+            factor = lax.mul(widen(scale), factor)
+        scaled = lax.mul(lax.sub(widen(input), spread(mean)), spread(factor))
+        return narrow(_affine(scaled, None, None if bias is None else spread(bias)), input)
+
+
+class InstanceNormalization(Op):
+    """Normalizes every channel of every image over its height and width, then multiplies by ``scale`` and adds ``bias``.
+
+    The shape of ``scale`` and ``bias`` is [channels].
+    """
+
+    section = "#api-mlgraphbuilder-instancenorm"
+    input = Operand(FLOATS, (4, 4), required=FLOATS, required_ranks=(4, 4))
+    scale = OptionalOperand(Same("input"), (1, 1), required=FLOATS, required_ranks=(1, 1), doc="By default 1.")
+    bias = OptionalOperand(Same("input"), (1, 1), required=FLOATS, required_ranks=(1, 1), doc="By default 0.")
+    epsilon = Option(DOUBLE, 1e-5, "Added to the variance.")
+    layout = Option(choice("nchw", "nhwc"), "nchw", "Order of the input's dimensions.")
+    output = Output(Same("input"), (4, 4), required=FLOATS, required_ranks=(4, 4))
+    tolerance = Tolerance(4, 1, reduction=True)
+    tosa = "REDUCE_SUM MUL SUB MUL REDUCE_SUM MUL ADD RSQRT MUL RESHAPE MUL ADD"
+
+    @staticmethod
+    def infer(input: Descriptor, scale: Descriptor | None, bias: Descriptor | None, epsilon: float, layout: str) -> Descriptor:
+        channels = [input.shape[layout.index("c")]]
+        for name, operand in (("scale", scale), ("bias", bias)):
+            _require_shape(operand, channels, name, f"the channels of the input in layout {layout}")
+        return input
+
+    @staticmethod
+    def lower(input: Array, scale: Array | None, bias: Array | None, epsilon: float, layout: str, target: Target) -> Array:
+        channel = [layout.index("c")]
+        normalized = _normalize(input, [layout.index("h"), layout.index("w")], epsilon, target)
+        factors = (None if operand is None else _along(operand, input.shape, channel) for operand in (scale, bias))
+        return narrow(_affine(normalized, *factors), input)
+
+
+class LayerNormalization(Op):
+    """Normalizes over ``axes``, then multiplies by ``scale`` and adds ``bias``, whose dimension i belongs to ``axes[i]``.
+
+    Over no axes, which is the default for scalars and vectors, every element is its own mean: the result is the bias, or 0.
+    """
+
+    section = "#api-mlgraphbuilder-layernorm"
+    input = Operand(FLOATS, required=FLOATS)
+    scale = OptionalOperand(Same("input"), required=FLOATS, doc="By default 1.")
+    bias = OptionalOperand(Same("input"), required=FLOATS, doc="By default 0.")
+    axes = Option(UINT32S, None, "Dimensions to normalize over. By default all but the first.")
+    epsilon = Option(DOUBLE, 1e-5, "Added to the variance.")
+    output = Output(Same("input"), SameRank("input"), required=FLOATS)
+    tolerance = Tolerance(4, 1, reduction=True)
+    tosa = "REDUCE_SUM MUL SUB MUL REDUCE_SUM MUL ADD RSQRT MUL RESHAPE MUL ADD"
+
+    @staticmethod
+    def infer(
+        input: Descriptor,
+        scale: Descriptor | None,
+        bias: Descriptor | None,
+        axes: tuple[int, ...] | None,
+        epsilon: float,
+    ) -> Descriptor:
+        if axes is None:
+            axes = tuple(range(1, input.rank))
+        require_axes(axes, input.rank)
+        wanted = [input.shape[axis] for axis in axes]
+        for name, operand in (("scale", scale), ("bias", bias)):
+            _require_shape(operand, wanted, name, f"that of dimensions {list(axes)} of the input")
+        return input
+
+    @staticmethod
+    def lower(
+        input: Array,
+        scale: Array | None,
+        bias: Array | None,
+        axes: tuple[int, ...] | None,
+        epsilon: float,
+        target: Target,
+    ) -> Array:
+        over = tuple(range(1, input.ndim)) if axes is None else axes
+        normalized = _normalize(input, over, epsilon, target)
+        factors = (None if operand is None else _along(operand, input.shape, over) for operand in (scale, bias))
+        return narrow(_affine(normalized, *factors), input)
+
+
+class MeanVarianceNormalization(Op):
+    """``(input - mean) / sqrt(variance + epsilon) * scale + bias``, what all other normalizations are made of.
+
+    A mean or variance that is left out is taken over ``axes`` of the input; the variance is that of the input less the mean,
+    given or not. Operands broadcast to the input's shape, dimensions aligned at the last. Over no axes every element is
+    its own mean. ``webnn_xla.normalizations`` has layer, instance, batch and group normalization in terms of it.
+    """
+
+    extension = True
+    input = Operand(FLOATS, required=FLOATS)
+    mean = OptionalOperand(Same("input"), required=FLOATS, doc="By default that of the input over ``axes``.")
+    variance = OptionalOperand(Same("input"), required=FLOATS, doc="By default that of the input over ``axes``.")
+    scale = OptionalOperand(Same("input"), required=FLOATS, doc="By default 1.")
+    bias = OptionalOperand(Same("input"), required=FLOATS, doc="By default 0.")
+    epsilon = Option(DOUBLE, 1e-5, "Added to the variance.")
+    axes = Option(UINT32S, None, "Dimensions to take mean and variance over. By default all.")
+    output = Output(Same("input"), SameRank("input"), required=FLOATS)
+    tolerance = Tolerance(4, 1, reduction=True)
+    tosa = "REDUCE_SUM MUL SUB MUL REDUCE_SUM MUL ADD RSQRT MUL MUL ADD"
+
+    @staticmethod
+    def infer(
+        input: Descriptor,
+        mean: Descriptor | None,
+        variance: Descriptor | None,
+        scale: Descriptor | None,
+        bias: Descriptor | None,
+        epsilon: float,
+        axes: tuple[int, ...] | None,
+    ) -> Descriptor:
+        require_axes(axes or (), input.rank)
+        for name, operand in (("mean", mean), ("variance", variance), ("scale", scale), ("bias", bias)):
+            if operand is not None:
+                require_broadcastable(operand, input.shape, name)
+        return input
+
+    @staticmethod
+    def lower(
+        input: Array,
+        mean: Array | None,
+        variance: Array | None,
+        scale: Array | None,
+        bias: Array | None,
+        epsilon: float,
+        axes: tuple[int, ...] | None,
+        target: Target,
+    ) -> Array:
+        def spread(operand: Array | None) -> Array | None:
+            return None if operand is None else broadcast_to(widen(operand), input.shape)
+
+        over = list(range(input.ndim)) if axes is None else sorted(axes)
+        given = spread(mean)
+        centered = _center(widen(input), over, target) if given is None else lax.sub(widen(input), given)
+        if mean is None and variance is None and not over:
+            return narrow(_affine(centered, spread(scale), spread(bias)), input)
+        if variance is None:
+            kept = [axis for axis in range(input.ndim) if axis not in over]
+            factor = _reciprocal_deviation(_variance(centered, over, target), epsilon, input)
+            factor = broadcast_along(factor, input.shape, kept)
+        else:
+            factor = broadcast_to(_reciprocal_deviation(widen(variance), epsilon, input), input.shape)
+        return narrow(_affine(lax.mul(centered, factor), spread(scale), spread(bias)), input)

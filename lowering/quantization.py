@@ -1,1 +1,127 @@
-"""Placeholder."""
+"""Quantization between floats and integers: per tensor, per channel or per block.
+
+``scale`` and ``zero_point`` have the rank of the input, and each of their dimensions divides that of the input: an element of
+theirs belongs to a block of the input's. The arithmetic is that of float32 and of integers wide enough to be exact, so neither
+large zero points nor float16 scales lose anything before the one rounding at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from jax import Array, lax
+
+from webnn_xla.dtypes import Descriptor
+from webnn_xla.lowering.op import FLOATS, INTEGERS_8, Op, Operand, Output, Same, SameRank, T, Tolerance, Types, require
+from webnn_xla.lowering.primitives import broadcast_along, constant, data_type_of, narrow, widen
+
+QUANTIZED: Final[Types] = (T.UINT8, T.INT8, T.UINT32, T.INT32)
+QUANTIZED_4: Final[Types] = (T.INT4, T.UINT4)
+SCALES: Final[Types] = (T.BFLOAT16,)
+
+
+def _require_blocks(input: Descriptor, scale: Descriptor, zero_point: Descriptor) -> None:
+    """The specification's "blockwise broadcastable", and equal shapes. Ranks are equal already."""
+    divides = all(whole % parts == 0 for parts, whole in zip(scale.shape, input.shape, strict=True))
+    require(divides, "scale", f"shape {list(scale.shape)}", f"dimensions that divide those of the input, {list(input.shape)}")
+    same = f"{list(scale.shape)}, the shape of scale"
+    require(zero_point.shape == scale.shape, "zero_point", f"shape {list(zero_point.shape)}", same)
+
+
+class _Blocks:
+    """The input's dimensions split into (blocks, elements of a block) where the scale has several blocks.
+
+    Both ways of reshaping the input are free, unlike repeating the scale's elements.
+    """
+
+    def __init__(self, whole: Sequence[int], parts: Sequence[int]) -> None:
+        self.whole = tuple(whole)
+        shape: list[int] = []
+        self.axes: list[int] = []
+        for size, count in zip(whole, parts, strict=True):
+            self.axes.append(len(shape))
+            shape += [size] if count in (1, size) else [count, size // count]
+        self.shape = tuple(shape)
+
+    def split(self, x: Array) -> Array:
+        return x if self.shape == self.whole else lax.reshape(x, self.shape)
+
+    def spread(self, part: Array) -> Array:
+        return broadcast_along(part, self.shape, self.axes)
+
+    def join(self, x: Array) -> Array:
+        return x if self.shape == self.whole else lax.reshape(x, self.whole)
+
+
+def _exact(x: Array) -> Array:
+    """Integers in a type that sums and differences of two of them cannot overflow."""
+    return lax.convert_element_type(x, np.int32 if data_type_of(x).bits <= 8 else np.int64)
+
+
+class QuantizeLinear(Op):
+    """``clamp(round_even(input / scale) + zero_point)`` to the range of the zero point's type, in which the result is.
+
+    Halves round to the even number before the zero point is added. Infinities saturate; NaN gives 0, as in cast.
+    """
+
+    section = "#api-mlgraphbuilder-quantizelinear"
+    input = Operand(FLOATS, required=FLOATS, extensions=SCALES)
+    scale = Operand(Same("input"), SameRank("input"), required=FLOATS, doc="Positive. A zero divides as IEEE 754 says.")
+    zero_point = Operand(
+        QUANTIZED, SameRank("input"), required=INTEGERS_8, extensions=QUANTIZED_4, doc="What 0 becomes. The shape of ``scale``."
+    )
+    output = Output(Same("zero_point"), SameRank("input"), required=INTEGERS_8)
+    tosa = "RECIPROCAL MUL CAST ADD MAXIMUM MINIMUM CAST"
+    tosa_note = "CAST rounds half to even; the reciprocal may move halves; TOSA has signed results only"
+
+    @staticmethod
+    def infer(input: Descriptor, scale: Descriptor, zero_point: Descriptor) -> Descriptor:
+        _require_blocks(input, scale, zero_point)
+        return input.with_type(zero_point.data_type)
+
+    @staticmethod
+    def lower(input: Array, scale: Array, zero_point: Array) -> Array:
+        blocks = _Blocks(input.shape, scale.shape)
+        quotient = lax.div(blocks.split(widen(input)), blocks.spread(widen(scale)))
+        rounded = lax.round(quotient, lax.RoundingMethod.TO_NEAREST_EVEN)
+        offset = blocks.spread(_exact(zero_point))
+        kind = data_type_of(zero_point)
+        low, high = kind.integer_range
+        # Beyond twice the range the sum saturates whatever the zero point, so that far is far enough to convert exactly.
+        bound = constant(float(2 ** (kind.bits + 1)), rounded)
+        is_nan = lax.ne(rounded, rounded)
+        finite = lax.select(is_nan, constant(0, rounded), lax.clamp(lax.neg(bound), rounded, bound))
+        total = lax.add(lax.convert_element_type(finite, offset.dtype), offset)
+        result = lax.clamp(constant(low, total), total, constant(high, total))
+        result = lax.select(is_nan, constant(0, result), result)
+        return blocks.join(lax.convert_element_type(result, zero_point.dtype))
+
+
+class DequantizeLinear(Op):
+    """``(input - zero_point) * scale``, in the type of ``scale``."""
+
+    section = "#api-mlgraphbuilder-dequantizelinear"
+    input = Operand(QUANTIZED, required=INTEGERS_8, extensions=QUANTIZED_4)
+    scale = Operand(FLOATS, SameRank("input"), required=FLOATS, extensions=SCALES)
+    zero_point = Operand(
+        Same("input"), SameRank("input"), required=(T.UINT8, T.INT8, T.INT32), doc="What becomes 0. The shape of ``scale``."
+    )
+    output = Output(Same("scale"), SameRank("input"), required=FLOATS)
+    tolerance = Tolerance(1, 1)
+    tosa = "CAST SUB MUL"
+    tosa_note = "TOSA has signed inputs only"
+
+    @staticmethod
+    def infer(input: Descriptor, scale: Descriptor, zero_point: Descriptor) -> Descriptor:
+        _require_blocks(input, scale, zero_point)
+        return input.with_type(scale.data_type)
+
+    @staticmethod
+    def lower(input: Array, scale: Array, zero_point: Array) -> Array:
+        blocks = _Blocks(input.shape, scale.shape)
+        factor = widen(scale)
+        difference = lax.sub(blocks.split(_exact(input)), blocks.spread(_exact(zero_point)))
+        product = lax.mul(lax.convert_element_type(difference, factor.dtype), blocks.spread(factor))
+        return blocks.join(narrow(product, scale))

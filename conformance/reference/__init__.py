@@ -105,6 +105,17 @@ def special(data_type: MLOperandDataType) -> Array:
     return np.array(values, dtype=data_type.numpy)
 
 
+from webnn_xla.conformance.reference import activation  # noqa: E402
+from webnn_xla.conformance.reference import convolution  # noqa: E402
 from webnn_xla.conformance.reference import elementwise  # noqa: E402  (registers its references)
+from webnn_xla.conformance.reference import indexing  # noqa: E402
+from webnn_xla.conformance.reference import matmul  # noqa: E402
+from webnn_xla.conformance.reference import movement  # noqa: E402
+from webnn_xla.conformance.reference import normalization  # noqa: E402
+from webnn_xla.conformance.reference import pooling  # noqa: E402
+from webnn_xla.conformance.reference import quantization  # noqa: E402
+from webnn_xla.conformance.reference import recurrent  # noqa: E402
+from webnn_xla.conformance.reference import reduction  # noqa: E402
+from webnn_xla.conformance.reference import resampling  # noqa: E402
 
 __all__ = ["REFERENCES", "Case", "Reference", "Scaled", "broadcast_pairs", "elementwise", "numbers", "reference", "shapes", "special"]
