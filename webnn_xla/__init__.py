@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from webnn_xla.builder import MLGraphBuilder, MLOperand
-    from webnn_xla.context import ML, MLContext, MLContextLostInfo
+    from webnn_xla.context import ML, MLContext, MLContextLostInfo, ml
     from webnn_xla.dtypes import MLOperandDataType, MLOperandDescriptor
     from webnn_xla.errors import (
         ArgumentError,
@@ -50,6 +50,7 @@ __all__ = [
     "OperationError",
     "WebNNError",
     "load",
+    "ml",
     "save",
 ]
 
@@ -57,7 +58,7 @@ __all__ = [
 # --help should not.
 _MODULES = {
     "builder": ("MLGraphBuilder", "MLOperand"),
-    "context": ("ML", "MLContext", "MLContextLostInfo"),
+    "context": ("ML", "MLContext", "MLContextLostInfo", "ml"),
     "dtypes": ("MLOperandDataType", "MLOperandDescriptor"),
     "mlgraph": ("Cost", "MLGraph"),
     "serialization": ("load", "save"),

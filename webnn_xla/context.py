@@ -12,7 +12,7 @@ from concurrent.futures import InvalidStateError as FutureIsDone
 from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import Any, Final
 from weakref import WeakSet
 
 import jax
@@ -89,6 +89,10 @@ class ML:
             optimize=optimize,
             max_tensor_byte_length=max_tensor_byte_length,
         )
+
+
+ml: Final = ML()
+"""The counterpart of a browser's ``navigator.ml``."""
 
 
 class MLContext:
