@@ -52,7 +52,8 @@ class Damaged(Exception):  # noqa: N818  (internal: rewrapped as a DataError wit
     """What is wrong with a file, and where in it."""
 
     def __init__(self, where: str, what: str) -> None:
-        super().__init__(f"{where}: {what}" if where else what)
+        text = f"{where}: {what}" if where else what
+        super().__init__(text if len(text) <= 2000 else text[:2000] + "…")
 
 
 def open_weights(path: str | os.PathLike[str], *, operator: str = "load_weights") -> Mapping[str, Array]:
