@@ -11,7 +11,6 @@ import numpy as np
 from jax import Array, lax
 
 from webnn_xla.lowering.convolution import Conv2d, _add_bias
-from webnn_xla.lowering.op import Target
 from webnn_xla.lowering.primitives import broadcast_along, narrow, widen
 from webnn_xla.lowering.window import SPATIAL, Window, by_letter, make_windows
 
@@ -53,7 +52,7 @@ class DepthwiseConv2d(Conv2d):
 
 
 class GroupedConv2d(Conv2d):
-    """``conv2d`` of few groups, as one convolution each; or of small groups, as sums over taps and a group's channels."""
+    """``conv2d`` of small groups: sums over taps and the channels of a group."""
 
     internal = True
 
@@ -68,27 +67,11 @@ class GroupedConv2d(Conv2d):
         groups: int,
         input_layout: str,
         filter_layout: str,
-        target: Target,
     ) -> Array:
         taps = by_letter(filter_layout, filter.shape)
-        if taps["i"] > SMALL_GROUP:
-            channel, o = input_layout.index("c"), filter_layout.index("o")
-            size, outputs = taps["i"], taps["o"] // groups
-            parts = [
-                Conv2d.lower(
-                    lax.slice_in_dim(input, group * size, (group + 1) * size, axis=channel),
-                    lax.slice_in_dim(filter, group * outputs, (group + 1) * outputs, axis=o),
-                    None, padding, strides, dilations, 1, input_layout, filter_layout, target,
-                )
-                for group in range(groups)
-            ]  # fmt: skip
-            return narrow(_add_bias(widen(lax.concatenate(parts, channel)), bias, input_layout), input)
         windows = make_windows(by_letter(input_layout, input.shape), taps, padding, strides, dilations)
-        return narrow(_add_bias(_by_channels(widen(input), widen(filter), windows, groups, input_layout, filter_layout), bias, input_layout), input)
-
-
-SMALL_GROUP = 4
-"""Input channels a group up to which products are summed one by one."""
+        total = _by_channels(widen(input), widen(filter), windows, groups, input_layout, filter_layout)
+        return narrow(_add_bias(total, bias, input_layout), input)
 
 
 def _by_channels(input: Array, filter: Array, windows: Sequence[Window], groups: int, layout: str, filter_layout: str) -> Array:

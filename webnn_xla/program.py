@@ -15,7 +15,7 @@ import jax
 import numpy as np
 from jax import Array, lax
 
-from webnn_xla import devices, preparation, rewrites
+from webnn_xla import devices, host, preparation, rewrites
 from webnn_xla.compile import INLINE_BYTES, Lowered, as_function, compile_stage, lower, split_constants
 from webnn_xla.graph import Constant, Graph, Value
 from webnn_xla.lowering.op import Target
@@ -99,13 +99,14 @@ class Program:
         self.target, self.device = target, device
         optimized, self.fired = rewrites.apply(graph, target, names)
         parts = preparation.split(optimized)
+        self._preparations: dict[Graph, tuple[Lowered, Any]] = {}
         fixed = {} if parts.fixed is None else self._prepare(parts.fixed)
         # The owner of this program keeps the data of the graph's constants; here only literals and what was made of them.
         self.optimized = _without_data(optimized)
         self._loaded = None if parts.loaded is None else _without_data(parts.loaded)
-        self._preparation: tuple[Lowered, Any] | None = None
-        self._fixed = {value: constant.data for value, constant in fixed.items()}
-        self.main = _without_data(parts.with_fixed(fixed))
+        made = {value: item.data for value, item in optimized.constants.items() if value not in graph.constants}
+        self._known = {**made, **fixed}
+        self.main = _without_data(parts.with_fixed({value: Constant(array) for value, array in fixed.items()}))
         self.parameters, self._function = as_function(self.main, target)
         self.arguments = Arguments.of(self.parameters)
         self.options = dict(options or {})
@@ -139,26 +140,28 @@ class Program:
 
     def bind(self, data: Payloads, put: Callable[[Any], Array]) -> list[Array]:
         """The program's arguments for these constants of ``graph``: runs what depends on named ones."""
-        known: dict[Value, Any] = {**data, **self._fixed}
+        known: dict[Value, Any] = {**data, **self._known}
         if self._loaded is not None:
-            if self._preparation is None:
-                lowered = lower(self._loaded, self.target, self.device)
-                self._preparation = lowered, compile_stage(self._loaded, lowered.stage)
-            known.update(_run(*self._preparation, known))
+            known.update(self._compute(self._loaded, known))
         return self.arguments.pack(known, put)
 
-    def _prepare(self, graph: Graph) -> dict[Value, Constant]:
-        lowered = lower(graph, self.target, self.device)
-        executable = compile_stage(graph, lowered.stage)
-        results = _run(lowered, executable, {value: constant.data for value, constant in graph.constants.items()})
+    def _prepare(self, graph: Graph) -> dict[Value, Any]:
+        """The results of ``fixed``: small ones on the host, to become literals."""
+        results = self._compute(graph, {value: constant.data for value, constant in graph.constants.items()})
         return {
-            value: Constant(
-                np.asarray(array).astype(value.descriptor.data_type.numpy)
-                if value.descriptor.byte_length <= INLINE_BYTES
-                else array
-            )
+            value: np.asarray(array).astype(value.descriptor.data_type.numpy)
+            if value.descriptor.byte_length <= INLINE_BYTES
+            else array
             for value, array in results.items()
         }
+
+    def _compute(self, graph: Graph, data: Payloads) -> Mapping[Value, Any]:
+        if host.can_run(graph):
+            return host.run(graph, data)
+        if graph not in self._preparations:
+            lowered = lower(graph, self.target, self.device)
+            self._preparations[graph] = lowered, compile_stage(graph, lowered.stage)
+        return _run(*self._preparations[graph], data)
 
 
 def _without_data(graph: Graph) -> Graph:

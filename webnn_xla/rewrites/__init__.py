@@ -14,9 +14,10 @@ from typing import Final
 from webnn_xla.errors import ArgumentError
 from webnn_xla.graph import Graph, Node
 from webnn_xla.lowering.op import Target
-from webnn_xla.rewrites.depthwise import depthwise_as_multiply_add, split_groups
+from webnn_xla.rewrites.depthwise import depthwise_as_multiply_add, small_groups_as_multiply_add
 from webnn_xla.rewrites.fold_batch_norm import fold_batch_norm
 from webnn_xla.rewrites.fold_scale import fold_scale
+from webnn_xla.rewrites.groups import split_groups
 from webnn_xla.rewrites.layout import channels_last
 from webnn_xla.rewrites.pointwise import pointwise_as_matmul
 from webnn_xla.rewrites.simplify import merge_equal_nodes, remove_no_ops
@@ -42,15 +43,17 @@ REWRITES: Final[tuple[Rewrite, ...]] = (
     remove_no_ops,
     fold_batch_norm,
     fold_scale,
+    split_groups,
     channels_last,
+    remove_no_ops,
     pointwise_as_matmul,
     depthwise_as_multiply_add,
-    split_groups,
+    small_groups_as_multiply_add,
     merge_equal_nodes,
 )
 """In order."""
 
-NAMES: Final = tuple(rewrite.__name__ for rewrite in REWRITES)
+NAMES: Final = tuple(dict.fromkeys(rewrite.__name__ for rewrite in REWRITES))
 
 
 def chosen(optimize: Optimize, operator: str = "create_context") -> frozenset[str]:

@@ -12,9 +12,6 @@ MAX_TAPS = 81
 MAX_GROUP = 4
 """Input channels a group, up to which multiply-add wins over a convolution for each group."""
 
-MAX_SPLIT = 8
-"""Groups, up to which one convolution each is the better way."""
-
 
 def depthwise_as_multiply_add(graph: Graph, target: Target) -> Graph:
     """``conv2d`` of which each output channel reads one input channel → ``depthwise_conv2d``.
@@ -24,8 +21,8 @@ def depthwise_as_multiply_add(graph: Graph, target: Target) -> Graph:
     return graph if target.platform != "cpu" else rewrite_nodes(graph, _depthwise)
 
 
-def split_groups(graph: Graph, target: Target) -> Graph:
-    """``conv2d`` in 2 … 8 groups, or of groups with at most 4 input channels → ``grouped_conv2d``. For CPU."""
+def small_groups_as_multiply_add(graph: Graph, target: Target) -> Graph:
+    """``conv2d`` in groups of at most 4 input channels, with at most 81 products for each output → ``grouped_conv2d``. For CPU."""
     return graph if target.platform != "cpu" else rewrite_nodes(graph, _grouped)
 
 
@@ -54,9 +51,7 @@ def _grouped(node: Node, view: View) -> Draft | None:
     if node.op.name != "conv2d" or node.attributes["groups"] == 1:
         return None
     _, filter = _parts(node)
-    if filter["h"] * filter["w"] * filter["i"] > MAX_TAPS:
-        return None
-    if node.attributes["groups"] > MAX_SPLIT and filter["i"] > MAX_GROUP:
+    if filter["i"] > MAX_GROUP or filter["h"] * filter["w"] * filter["i"] > MAX_TAPS:
         return None
     draft = Draft(node.label)
     draft.emit("grouped_conv2d", outputs=node.outputs, **node.operands, **node.attributes)
