@@ -117,14 +117,14 @@ def _read(path: Path) -> dict[str, Array]:
         if not path.is_file():
             raise DataError("no such file", operator="run", operand=_shown(path))
         with path.open("rb") as file:
-            if not file.read(6).startswith((b"\x93NUMPY", b"PK\x03\x04", b"PK\x05\x06")):
-                raise DataError("is not a .npy or .npz file", operator="run", operand=_shown(path))
+            magic = file.read(6)
+            file.seek(0)
+            if magic.startswith(b"PK"):
+                return dict(np.load(file, allow_pickle=False))
+        if magic != b"\x93NUMPY":
+            raise DataError("is not a .npy or .npz file", operator="run", operand=_shown(path))
         # Memory mapping refuses shapes that the file is too short for before anything is allocated.
-        read = np.load(path, mmap_mode="r", allow_pickle=False)
-        if isinstance(read, np.ndarray):
-            return {"": read}
-        with read:
-            return dict(read)
+        return {"": np.load(path, mmap_mode="r", allow_pickle=False)}
     except (OSError, ValueError, EOFError, MemoryError, OverflowError, KeyError, zipfile.BadZipFile) as error:
         reason = " ".join(str(getattr(error, "strerror", None) or error).split())
         raise DataError(f"cannot be read: {reason or type(error).__name__}", operator="run", operand=_shown(path)) from None
