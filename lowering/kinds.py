@@ -34,7 +34,10 @@ class Kind:
 
 
 def _reject(name: str, value: Any, allowed: str) -> Rejected:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except Exception:  # integers of thousands of digits have none, and a repr may fail
+        text = f"an unprintable {type(value).__name__}"
     return Rejected(name, text if len(text) <= 100 else text[:100] + "…", allowed)
 
 
@@ -73,6 +76,18 @@ class Double(Kind):
             result = float(number)
         except OverflowError:
             raise _reject(name, value, self.allowed) from None
+        if not math.isfinite(result):
+            raise _reject(name, value, self.allowed)
+        return result
+
+
+@dataclass(frozen=True)
+class Single(Double):
+    """WebIDL's ``float``: rounded to float32, and finite after it."""
+
+    def convert(self, value: Any, name: str) -> float:
+        with np.errstate(over="ignore"):
+            result = float(np.float32(super().convert(value, name)))
         if not math.isfinite(result):
             raise _reject(name, value, self.allowed)
         return result
@@ -162,4 +177,5 @@ NUMBER: Final = Number("int | float", "a number")
 DATA_TYPE: Final = DataTypeKind("DataTypeLike", ", ".join(MLOperandDataType))
 UINT32S: Final = list_of(UINT32)
 DOUBLES: Final = list_of(DOUBLE)
+SINGLES: Final = list_of(Single("float", "a finite float32 number"))
 SPLITS: Final = Either("int | Sequence[int]", "an integer or a sequence of integers", UINT32, UINT32S)

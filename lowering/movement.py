@@ -1,6 +1,7 @@
 """Data movement: concatenation, broadcasting, padding, reshaping, reversal, slicing, tiling, transposition.
 
-Values pass through bit for bit, whatever they are: NaN payloads, -0 and the extremes of 64-bit integers.
+Values pass through bit for bit, whatever they are: NaN payloads, -0 and the extremes of 64-bit integers. (Of a NaN in
+bfloat16, XLA's CPU backend may keep the sign alone.)
 """
 
 from __future__ import annotations

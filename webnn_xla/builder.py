@@ -200,7 +200,9 @@ class MLGraphBuilder(OpMethods):
         if start is not None or step is not None:
             if buffer is not None:
                 raise ArgumentError("got a buffer and start/step; allowed: one of them", operator="constant", operand="buffer")
-            return self.fill_sequence(described.data_type, described.shape, start or 0, step or 0)
+            return self.fill_sequence(
+                described.data_type, described.shape, 0 if start is None else start, 0 if step is None else step
+            )
         if buffer is None:
             if not name:
                 raise ArgumentError(
