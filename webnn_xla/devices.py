@@ -14,7 +14,8 @@ DEVICE_TYPES = ("cpu", "gpu", "tpu")
 
 def x64() -> AbstractContextManager[None]:
     """64-bit types for this thread, for the length of a ``with``; ``jax.config`` stays as it is."""
-    return jax.enable_x64(True)
+    context: AbstractContextManager[None] = jax.enable_x64(True)
+    return context
 
 
 def choose(device_type: str | None, device: Any, accelerated: bool) -> jax.Device:

@@ -112,7 +112,7 @@ class Shape(tuple[int, ...]):
     __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
-        return tuple.__eq__(self, tuple(other) if isinstance(other, list) else other)  # type: ignore[arg-type]
+        return tuple.__eq__(self, tuple(other) if isinstance(other, list) else other)
 
     def __ne__(self, other: object) -> bool:
         return not self == other

@@ -62,6 +62,7 @@ def _extreme(function: Callable[[Array, Array], Array]) -> Callable[..., Array]:
     return lambda a, b: function(a, b)
 
 
+_function: Callable[..., Any]
 for _name, _function, _cases in (
     ("add", np.add, _pairs()),
     ("sub", np.subtract, _pairs()),
