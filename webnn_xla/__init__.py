@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         OperationError,
         WebNNError,
     )
+    from webnn_xla.importers.onnx import Session, check_onnx, from_onnx
     from webnn_xla.mlgraph import Cost, MLGraph
     from webnn_xla.serialization import load, save
     from webnn_xla.tensor import MLTensor
@@ -48,7 +49,10 @@ __all__ = [
     "MLTensor",
     "NotSupportedError",
     "OperationError",
+    "Session",
     "WebNNError",
+    "check_onnx",
+    "from_onnx",
     "load",
     "ml",
     "save",
@@ -60,6 +64,7 @@ _MODULES = {
     "builder": ("MLGraphBuilder", "MLOperand"),
     "context": ("ML", "MLContext", "MLContextLostInfo", "ml"),
     "dtypes": ("MLOperandDataType", "MLOperandDescriptor"),
+    "importers.onnx": ("Session", "check_onnx", "from_onnx"),
     "mlgraph": ("Cost", "MLGraph"),
     "serialization": ("load", "save"),
     "tensor": ("MLTensor",),

@@ -1,0 +1,1 @@
+"""Importers: other formats → a WebNN graph, through the same builder as everything else."""
