@@ -295,12 +295,13 @@ def test_weights_are_mapped_not_read(tmp_path: Path) -> None:
     save_file(arrays, tmp_path / "w", metadata={"format": "np"})
     opened = open_weights(tmp_path / "w")
     assert set(opened) == {"a", "b", "c"}
+    held = {name: opened[name] for name in opened}
     for name, array in arrays.items():
-        assert opened[name].dtype == array.dtype
-        assert opened[name].shape == array.shape
-        assert raw(opened[name]) == raw(array)
-        assert not opened[name].flags.writeable
-        assert not opened[name].flags.owndata
+        assert held[name].dtype == array.dtype
+        assert held[name].shape == array.shape
+        assert raw(held[name]) == raw(array)
+        assert not held[name].flags.writeable
+        assert not held[name].flags.owndata
     assert "<WeightsFile" in repr(opened)
     with pytest.raises(KeyError):
         opened["d"]

@@ -81,6 +81,7 @@ class WeightsFile(Mapping[str, Array]):
     def __init__(self, path: Path, operator: str) -> None:
         self.path = path
         self._operator = operator
+        self._last: _Entry | None = None
         try:
             with regular_file(path) as file:
                 size = os.fstat(file.fileno()).st_size
@@ -93,13 +94,26 @@ class WeightsFile(Mapping[str, Array]):
 
     def __getitem__(self, name: str) -> Array:
         entry = self._entries[name]
+        self._release()
         if entry.dtype not in _DTYPES:
             raise self._error(f"tensor {printable(name)!r} has the type {printable(entry.dtype)}, which WebNN lacks")
         raw = np.frombuffer(self._memory, np.uint8, entry.stop - entry.start, entry.start)
+        self._last = entry
         if entry.packed is not None:
             return buffers.unpack(raw, entry.packed)
         array: Array = raw.view(_DTYPES[entry.dtype]).reshape(entry.shape)
         return array
+
+    def _release(self) -> None:
+        """Gives back the pages of the tensor asked for last: who reads tensors one by one has one in memory at a time.
+
+        They come back from the file if they are read again.
+        """
+        if self._last is None or not hasattr(mmap, "MADV_DONTNEED"):
+            return
+        first = self._last.start - self._last.start % mmap.PAGESIZE
+        if self._last.stop > first:
+            self._memory.madvise(mmap.MADV_DONTNEED, first, self._last.stop - first)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)
