@@ -18,8 +18,8 @@ INDEX_TYPES = ("int32", "uint32", "int64")
 
 def _position(index: Any, size: int) -> int:
     """Where an index points: negative ones from the end, all clamped to the dimension."""
-    index = int(index)
-    return min(max(index + size if index < 0 else index, 0), size - 1)
+    number = int(index)
+    return min(max(number + size if number < 0 else number, 0), size - 1)
 
 
 def _positions(indices: Array, size: int) -> Array:

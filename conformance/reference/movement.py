@@ -71,8 +71,8 @@ def _pad_cases(data_type: Type, rng: Rng) -> Iterator[Case]:
         most = [size - 1 for size in shape] if mode == "reflection" else [2] * len(shape)
         before = [int(rng.integers(0, count, endpoint=True)) for count in most]
         after = [count * (axis % 2) for axis, count in enumerate(most)]
-        value = {} if index % 2 else {"value": 3}
-        attributes: dict[str, Any] = {"beginning_padding": before, "ending_padding": after, "mode": mode, **value}
+        value: Any = {} if index % 2 else {"value": 3}
+        attributes = {"beginning_padding": before, "ending_padding": after, "mode": mode, **value}
         yield Case({"input": numbers(data_type, rng, shape)}, attributes)
     for mode in modes:
         eight = {"beginning_padding": [1, 0, 0, 0] * 2, "ending_padding": [0, 0, 0, 1] * 2, "mode": mode}
