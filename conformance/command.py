@@ -55,6 +55,40 @@ def wpt(
     raise typer.Exit(1 if report.failures else 0)
 
 
+@app.command()
+def onnx(
+    name: Annotated[list[str] | None, typer.Option("--case", help="Only cases of this pattern. May be given again.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write counts and failures to this file.")] = None,
+    show: Annotated[int, typer.Option(min=0, help="How many failures to show.")] = 10,
+    device_type: Annotated[str, typer.Option(help="cpu, gpu or tpu.")] = "cpu",
+) -> None:
+    """Run the node tests of the onnx package. Exit status: 0 all passed, 1 some failed, 2 they could not be run."""
+    try:
+        from webnn_xla.conformance.onnx_nodes import run
+        from webnn_xla.context import ML
+
+        if json_file is not None and not json_file.parent.is_dir():
+            raise DataError(f"{json_file}: no such folder")
+        with ML().create_context(device_type=device_type) as context, _progress() as bar:
+            task = bar.add_task("reading", total=None)
+            report = run(
+                name,
+                context=context,
+                progress=lambda case, done, total: bar.update(task, description=case[:24], completed=done, total=total),
+            )
+        if json_file is not None:
+            json_file.write_text(json.dumps(report.to_json(), indent=1) + "\n")
+    except (WebNNError, ImportError) as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(2) from None
+    for failure in report.failures[:show]:
+        typer.echo(f"FAILED {failure.name}: {failure.problem}")
+    if len(report.failures) > show:
+        typer.echo(f"… and {len(report.failures) - show} more")
+    typer.echo(str(report))
+    raise typer.Exit(1 if report.failures else 0)
+
+
 def _progress() -> Progress:
     console = Console(stderr=True)
     columns = (TextColumn("{task.description:24}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())

@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
-from webnn_xla import __version__
+from webnn_xla import __version__, onnx_commands
 from webnn_xla.conformance.command import app as conformance_app
 from webnn_xla.errors import ArgumentError, OperationError, WebNNError
 
@@ -61,6 +61,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(conformance_app, name="conformance")
+onnx_commands.register(app)
 
 
 def main() -> None:
@@ -169,7 +170,7 @@ def show(
 
 @app.command()
 def run(
-    graph: GraphPath,
+    graph: Annotated[Path, typer.Argument(help="A folder that webnn_xla.save wrote, or MODEL.onnx.", show_default=False)],
     inputs: Annotated[
         list[str] | None, typer.Option("--input", help="NAME=FILE.npy, or FILE.npz with arrays by name. May be given again.")
     ] = None,
@@ -178,9 +179,15 @@ def run(
     random: Annotated[bool, typer.Option("--random", help="Random numbers for inputs that are not given.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Of the random numbers.")] = 0,
     repeat: Annotated[int, typer.Option(min=1, help="Runs; the time shown is the median.")] = 1,
+    dim: onnx_commands.Dims = None,
     device_type: DeviceType = None,
 ) -> None:
     """Run a graph on arrays in files. Prints a summary of the outputs and the time."""
+    if graph.suffix == ".onnx":
+        onnx_commands.run_model(
+            graph, inputs or [], output, dim, random=random, seed=seed, repeat=repeat, device_type=device_type
+        )
+        return
     import statistics
     import time
 

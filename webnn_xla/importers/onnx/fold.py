@@ -117,7 +117,7 @@ def _reduce(function: Callable[..., Any], empty: float | None = None) -> Fold:
     def fold(x: Array, axes: Sequence[int] | None = None, keep_dimensions: bool = False) -> Array:
         axis = tuple(range(x.ndim)) if axes is None else tuple(axes)
         kept: list[int] = [1 if i in axis else n for i, n in enumerate(x.shape)]
-        if x.size == 0 and math.prod(kept) and empty is not None:
+        if x.size == 0 and all(kept) and empty is not None:
             low = empty
             if math.isinf(empty) and "int" in x.dtype.name:
                 info = np.iinfo(x.dtype)
