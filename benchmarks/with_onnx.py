@@ -88,7 +88,7 @@ class Onnx(Vocabulary):
         return self._node(UNARY[op], [x])[0]
 
     def relu6(self, x: Tensor) -> Tensor:
-        return self._node("Clip", [x, self.constant(np.float32(0)), self.constant(np.float32(6))])[0]
+        return self._node("Clip", [x, self.constant(np.asarray(0, np.float32)), self.constant(np.asarray(6, np.float32))])[0]
 
     def binary(self, op: str, a: Tensor, b: Tensor) -> Tensor:
         return self._node(BINARY[op], [a, b])[0]

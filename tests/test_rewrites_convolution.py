@@ -17,6 +17,7 @@ LAYOUTS = ["oihw", "hwio", "ohwi", "ihwo"]
 def convolution(
     b: Any,
     *,
+    batch: int = 2,
     channels: int = 4,
     out: int = 6,
     size: tuple[int, int] = (3, 3),
@@ -28,7 +29,7 @@ def convolution(
     filter_input: bool = False,
     **options: Any,
 ) -> dict[str, Any]:
-    by_letter = {"n": 2, "c": channels, "h": 7, "w": 8, "o": out, "i": channels // groups}
+    by_letter = {"n": batch, "c": channels, "h": 7, "w": 8, "o": out, "i": channels // groups}
     x = b.input("x", [by_letter[letter] for letter in layout], data_type)
     by_letter |= {"h": size[0], "w": size[1]}
     shape = [by_letter[letter] for letter in filter_layout]
@@ -52,6 +53,27 @@ def test_pointwise(context: webnn.MLContext, filter_layout: str, strides: list[i
     )
     assert c.ops == ["slice"] * (strides != [1, 1]) + ["matmul"] + ["add"] * bias
     c.check()
+
+
+@pytest.mark.parametrize("strides", [[1, 1], [2, 3]])
+@pytest.mark.parametrize("bias", [False, True])
+def test_pointwise_with_channels_first(context: webnn.MLContext, strides: list[int], bias: bool) -> None:
+    c = Comparison(
+        context,
+        lambda b: convolution(b, batch=1, size=(1, 1), layout="nchw", strides=strides, bias=bias),
+        "pointwise_as_matmul", "channels_last",
+    )  # fmt: skip
+    assert "transpose" not in c.ops
+    assert "matmul" in c.ops
+    c.check()
+
+
+def test_first_layer(context: webnn.MLContext) -> None:
+    c = Comparison(context, lambda b: convolution(b, channels=3, strides=[2, 2]), "small_groups_as_multiply_add")
+    assert c.ops == ["grouped_conv2d"]
+    c.check()
+    assert_not_fired(context, lambda b: convolution(b, channels=3, layout="nchw"), "small_groups_as_multiply_add")
+    assert_not_fired(context, lambda b: convolution(b, channels=3, size=(5, 5)), "small_groups_as_multiply_add")
 
 
 @pytest.mark.parametrize(

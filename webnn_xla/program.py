@@ -19,6 +19,7 @@ from webnn_xla import devices, host, preparation, rewrites
 from webnn_xla.compile import INLINE_BYTES, Lowered, as_function, compile_stage, lower, split_constants
 from webnn_xla.graph import Constant, Graph, Value
 from webnn_xla.lowering.op import Target
+from webnn_xla.options import compiler_options
 
 PACK_BYTES: Final = 16384
 """Weights up to this size are packed."""
@@ -109,7 +110,7 @@ class Program:
         self.main = _without_data(parts.with_fixed({value: Constant(array) for value, array in fixed.items()}))
         self.parameters, self._function = as_function(self.main, target)
         self.arguments = Arguments.of(self.parameters)
-        self.options = dict(options or {})
+        self.options = compiler_options(self.main, target) if options is None else dict(options)
         self.executable: Any = None
 
     # Compiling

@@ -9,6 +9,9 @@ from webnn_xla.rewrites.editing import Draft, View, rewrite_nodes
 MAX_TAPS = 81
 """More taps than this make long programs."""
 
+MAX_FIRST = 32
+"""Products for each output, up to which one group of few channels is better off as well."""
+
 MAX_GROUP = 4
 """Input channels a group, up to which multiply-add wins over a convolution for each group."""
 
@@ -22,7 +25,10 @@ def depthwise_as_multiply_add(graph: Graph, target: Target) -> Graph:
 
 
 def small_groups_as_multiply_add(graph: Graph, target: Target) -> Graph:
-    """``conv2d`` in groups of at most 4 input channels, with at most 81 products for each output → ``grouped_conv2d``. For CPU."""
+    """``conv2d`` in groups of at most 4 input channels, with at most 81 products for each output → ``grouped_conv2d``.
+
+    Also the first layer of a network: one group, ``nhwc``, and at most 32 products. For CPU.
+    """
     return graph if target.platform != "cpu" else rewrite_nodes(graph, _grouped)
 
 
@@ -48,10 +54,13 @@ def _depthwise(node: Node, view: View) -> Draft | None:
 
 
 def _grouped(node: Node, view: View) -> Draft | None:
-    if node.op.name != "conv2d" or node.attributes["groups"] == 1:
+    if node.op.name != "conv2d":
         return None
     _, filter = _parts(node)
-    if filter["i"] > MAX_GROUP or filter["h"] * filter["w"] * filter["i"] > MAX_TAPS:
+    single = node.attributes["groups"] == 1
+    if single and (node.attributes["input_layout"] != "nhwc" or filter["h"] * filter["w"] == 1):
+        return None
+    if filter["i"] > MAX_GROUP or filter["h"] * filter["w"] * filter["i"] > (MAX_FIRST if single else MAX_TAPS):
         return None
     draft = Draft(node.label)
     draft.emit("grouped_conv2d", outputs=node.outputs, **node.operands, **node.attributes)

@@ -8,6 +8,7 @@ from typing import Any, Final
 from webnn_xla.graph import Graph, Node, Value
 from webnn_xla.lowering.op import Target
 from webnn_xla.rewrites.editing import Draft
+from webnn_xla.rewrites.pointwise import is_pointwise
 from webnn_xla.rewrites.simplify import order_of
 
 Order = tuple[int, ...]
@@ -28,6 +29,8 @@ ELEMENTWISE: Final = frozenset(
 def channels_last(graph: Graph, target: Target) -> Graph:
     """Every ``conv2d`` and ``conv_transpose2d`` in ``nchw`` computes in ``nhwc``, with a filter in ``hwio`` if it is constant.
 
+    But in groups, or where the filter is 1×1 and the batch 1, only if its image comes so: these are as fast in ``nchw``.
+
     One walk from the inputs on: each 4-D value is held in the order in which it was computed, and transposed to the other
     only where a node asks for that. Elementwise nodes, pooling, normalization, resampling, concat, split, pad, slice and
     reductions compute in the order that their image comes in; so transposes meet, and cancel, until a node that knows only
@@ -39,9 +42,10 @@ def channels_last(graph: Graph, target: Target) -> Graph:
 
 
 def _is_seed(node: Node) -> bool:
-    return node.op.name in ("conv2d", "conv_transpose2d") and (
-        node.attributes["input_layout"] == "nchw" and node.attributes["groups"] == 1
-    )
+    """True for a node that is worth transposes of its own. Others follow the image that they get."""
+    if node.op.name not in ("conv2d", "conv_transpose2d") or node.attributes["input_layout"] != "nchw":
+        return False
+    return bool(node.attributes["groups"] == 1) and not is_pointwise(node)
 
 
 class _Walk:
