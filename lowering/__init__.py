@@ -8,12 +8,14 @@ if __name__ == "lowering":
         "the folder lowering/ is the package webnn_xla.lowering: write `import webnn_xla.lowering` (`pip install -e .` first)"
     )
 
-from webnn_xla.lowering import (  # noqa: E402  (importing a family registers its ops)
+from webnn_xla.lowering import (
     activation,
+    arithmetic,
     convolution,
     elementwise,
     fast_convolution,
     indexing,
+    logical,
     matmul,
     movement,
     normalization,
@@ -25,17 +27,19 @@ from webnn_xla.lowering import (  # noqa: E402  (importing a family registers it
     resampling,
     shaping,
 )
-from webnn_xla.lowering.op import OPS, Op, Target  # noqa: E402
+from webnn_xla.lowering.op import OPS, Op, Target
 
 __all__ = [
     "OPS",
     "Op",
     "Target",
     "activation",
+    "arithmetic",
     "convolution",
     "elementwise",
     "fast_convolution",
     "indexing",
+    "logical",
     "matmul",
     "movement",
     "normalization",
