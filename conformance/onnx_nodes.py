@@ -211,7 +211,7 @@ def _record(builder: MLGraphBuilder, case: Any, prefix: str) -> tuple[_Part, dic
     from webnn_xla.importers.onnx.types import to_storage
 
     model = read_model(case.model)
-    given = {port.name: np.asarray(array) for port, array in zip(model.inputs, case.data_sets[0][0], strict=False)}
+    given = {port.name: _array(value) for port, value in zip(model.inputs, case.data_sets[0][0], strict=False)}
     fixed: dict[str, Any] = {}
     for attempt in range(8):
         shapes = {port.name: given[port.name].shape for port in model.inputs if port.name in given}
@@ -237,6 +237,15 @@ def _record(builder: MLGraphBuilder, case: Any, prefix: str) -> tuple[_Part, dic
     return part, outputs, dict(importer.weights)
 
 
+def _array(value: Any) -> Any:
+    """A tensor of a case, which may be a protobuf message; lists (sequences) become arrays of objects."""
+    import onnx
+
+    if isinstance(value, onnx.TensorProto):
+        return onnx.numpy_helper.to_array(value)
+    return np.asarray(value, dtype=object) if isinstance(value, list) or value is None else np.asarray(value)
+
+
 def _compute(
     context: MLContext, builder: MLGraphBuilder, outputs: dict[str, MLOperand], inputs: dict[str, Any], weights: dict[str, Any]
 ) -> dict[str, Any]:
@@ -249,7 +258,7 @@ def _compute(
     data = {value: constant.data for value, constant in graph.constants.items()}
     data.update({value: to_storage(weights[constant.name]()) for value, constant in graph.constants.items() if constant.name})
     arguments = program.bind(data, context._to_device)
-    given = [context._to_device(np.ascontiguousarray(inputs[name])) for name in graph.inputs]
+    given = [context._to_device(np.require(inputs[name], requirements="C")) for name in graph.inputs]
     results = program.executable(*arguments, *given)
     return {
         name: context._to_host(array, value.descriptor)
@@ -259,7 +268,7 @@ def _compute(
 
 def compare(got: Any, want: Any, rtol: float, atol: float) -> str:
     """Why two arrays differ in type, shape or value; empty if they agree."""
-    want = np.asarray(want)
+    want = _array(want)
     if got.dtype != want.dtype or got.shape != want.shape:
         return f"got {got.dtype}{list(got.shape)}, wanted {want.dtype}{list(want.shape)}"
     if want.dtype.kind in "iub" or "int" in want.dtype.name:

@@ -119,7 +119,9 @@ def _reduce(function: Callable[..., Any], empty: float | None = None) -> Fold:
         kept: list[int] = [1 if i in axis else n for i, n in enumerate(x.shape)]
         if x.size == 0 and all(kept) and empty is not None:
             low = empty
-            if math.isinf(empty) and "int" in x.dtype.name:
+            if math.isinf(empty) and x.dtype == np.bool_:
+                low = empty > 0
+            elif math.isinf(empty) and "int" in x.dtype.name:
                 info = np.iinfo(x.dtype)
                 low = info.max if empty > 0 else info.min
             result = np.full(kept, low, x.dtype)

@@ -24,7 +24,7 @@ from webnn_xla.importers.onnx.errors import (
     Unsupported,
     UnsupportedModelError,
 )
-from webnn_xla.importers.onnx.model import Model
+from webnn_xla.importers.onnx.model import OLDEST_OPSET, Model
 from webnn_xla.importers.onnx.node import Node, attribute_value
 from webnn_xla.importers.onnx.types import Array, DType, storage_of, to_storage
 from webnn_xla.importers.onnx.values import GAP, Gap, Tensor, TensorList, Value
@@ -230,6 +230,8 @@ class Importer:
 
     def _apply(self, proto: onnx.NodeProto, domain: str, opset: int, label: str, env: Env) -> Sequence[Value | Gap | None]:
         function = self.model.functions.get((domain, proto.op_type))
+        if not domain and opset < OLDEST_OPSET and function is None and not _unchanged(proto.op_type, opset):
+            raise Unsupported(f"opset {opset} has another {proto.op_type} than {OLDEST_OPSET}; onnx.version_converter converts")
         entry = table.find(domain, proto.op_type, opset) if function is None else None
         inputs: list[Value | None] = []
         for name in proto.input:
@@ -395,6 +397,12 @@ def _schema(domain: str, op: str, opset: int) -> Any:
         return onnx.defs.get_schema(op, opset, domain)
     except onnx.defs.SchemaError:
         return None
+
+
+def _unchanged(op: str, opset: int) -> bool:
+    """Whether an operator of an old opset is still the same in the oldest that handlers are written for."""
+    old, known = _schema("", op, opset), _schema("", op, OLDEST_OPSET)
+    return old is not None and known is not None and old.since_version == known.since_version
 
 
 def _defaults(domain: str, op: str, opset: int) -> dict[str, onnx.AttributeProto]:

@@ -15,7 +15,7 @@ from webnn_xla.errors import ArgumentError, DataError, NotSupportedError, printa
 from webnn_xla.importers.onnx.types import DType, from_enum
 
 OLDEST_OPSET: Final = 7
-"""Models of older opsets broadcast in another way; onnx.version_converter brings them up."""
+"""Of older opsets, only operators that have not changed since are imported; onnx.version_converter brings others up."""
 
 Source = str | os.PathLike[str] | bytes | onnx.ModelProto
 
@@ -148,9 +148,9 @@ def read_model(source: Source) -> Model:
         raise DataError(f"{printable(name)!r} is not an ONNX model: it has no graph or no operator set", operator="from_onnx")
     opsets = {_domain(entry.domain): int(entry.version) for entry in proto.opset_import}
     newest = onnx.defs.onnx_opset_version()
-    if "" in opsets and not OLDEST_OPSET <= opsets[""] <= newest:
+    if "" in opsets and not 1 <= opsets[""] <= newest:
         raise NotSupportedError(
-            f"the model uses opset {opsets['']}; allowed: {OLDEST_OPSET} to {newest} (onnx.version_converter converts others)",
+            f"the model uses opset {opsets['']}; the onnx package here knows {newest}",
             operator="from_onnx",
         )
     functions = {(_domain(f.domain), f.name): f for f in proto.functions}

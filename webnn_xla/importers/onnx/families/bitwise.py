@@ -74,6 +74,14 @@ def bit_shift(n: Node) -> Tensor:
     if direction not in ("LEFT", "RIGHT"):
         raise Malformed(f"attribute direction is {direction!r}; ONNX has LEFT and RIGHT")
     bits = integer_bits(x.dtype)
+    if is_signed(x.dtype) and direction == "RIGHT":
+        # The sign moves in; a negative amount shifts everything out.
+        steps = n.cast_to(amount, INT64)
+        steps = n.where(n.lesser(steps, 0), n.const(bits - 1, INT64), n.min(steps, bits - 1))
+        halves = n.const(np.array([2**k for k in range(min(bits, 63))], dtype=np.int64))
+        wide, divisor = n.cast_to(x, INT64), n.gather(halves, n.min(steps, 62))
+        shifted = n.floor_div(wide, divisor)
+        return n.cast_to(n.where(n.equal(steps, 63), n.floor_div(shifted, 2), shifted), x.dtype)
     powers = n.const(np.array([2**k for k in range(bits)] + [0], dtype=np.uint64))
     index = n.cast_to(n.min(n.cast_to(amount, UINT64), bits), np.int32)
     factor = n.gather(powers, index)

@@ -102,9 +102,13 @@ def truncated(n: Node, x: Tensor) -> Tensor:
 def mod(n: Node) -> Tensor:
     a, b = n[0], n[1]
     if is_float(a.dtype):
-        quotient = n.div(a, b)
-        whole = truncated(n, quotient) if n.attr("fmod", 0) else n.floor(quotient)
-        return n.sub(a, n.mul(whole, b))
+        rest = n.sub(a, n.mul(truncated(n, n.div(a, b)), b))
+        # Nothing is taken from a finite number by an infinite one.
+        rest = n.where(n.logical_and(n.is_infinite(b), n.logical_not(n.is_infinite(a))), a, rest)
+        if n.attr("fmod", 0):
+            return rest
+        opposite = n.logical_xor(n.lesser(rest, 0), n.lesser(b, 0))
+        return n.where(n.logical_and(opposite, n.not_equal(rest, 0)), n.add(rest, b), rest)
     quotient = n.div(a, b) if n.attr("fmod", 0) or not is_signed(a.dtype) else n.floor_div(a, b)
     return n.sub(a, n.mul(quotient, b))
 
@@ -124,12 +128,10 @@ def is_infinite(n: Node) -> Tensor:
 def cast(n: Node) -> Tensor:
     wanted = n[1].dtype if n.op == "CastLike" else from_enum(n.need("to", int), "the type to cast to")
     x = n[0]
-    if is_small_float(wanted) and not n.attr("saturate", 1):
+    if is_small_float(wanted):
         from webnn_xla.importers.onnx.families.small_floats import round_to
 
-        return round_to(n, n.floats(x), wanted, saturate=False)
-    if is_small_float(wanted) and n.attr("round_mode", "up") != "up":
-        raise Unsupported(f"round_mode {n.attr('round_mode')!r}")
+        return round_to(n, n.floats(x), wanted, saturate=bool(n.attr("saturate", 1)), mode=n.attr("round_mode", ""))
     return n.cast_to(x, wanted)
 
 

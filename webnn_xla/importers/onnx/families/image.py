@@ -145,7 +145,9 @@ def _coordinates(mode: str, plan: _Plan, axis: int, size: int) -> Array:
     if mode == "pytorch_half_pixel":
         return (k + 0.5) / scale - 0.5 if out > 1 else np.zeros(out)
     if mode == "align_corners":
-        return k * (size - 1) / (out - 1) if out > 1 else np.zeros(out)
+        # The length before it is rounded down, as ONNX's reference has it.
+        length = scale * size
+        return k * (size - 1) / (length - 1) if out > 1 else np.zeros(out)
     if mode == "asymmetric":
         return k / scale
     if mode == "tf_half_pixel_for_nn":
@@ -305,7 +307,7 @@ def _cubic_weight(n: Node, d: Tensor, near: bool, a: float = -0.75) -> Tensor:
 @onnx_op("GridSample", domain="com.microsoft")
 def grid_sample(n: Node) -> Tensor:
     x, grid = n[0], n[1]
-    mode = n.attr("mode", "linear" if n.opset >= 20 else "bilinear").replace("bi", "")
+    mode = n.attr("mode", "linear" if n.opset >= 20 else "bilinear").removeprefix("bi")
     padding, corners = n.attr("padding_mode", "zeros"), bool(n.attr("align_corners", 0))
     rank = x.rank - 2
     if rank < 1 or grid.rank != x.rank or grid.shape[-1] != rank or mode not in ("linear", "nearest", "cubic"):

@@ -14,10 +14,12 @@ from webnn_xla.importers.onnx.values import Tensor
 
 
 @onnx_op("BatchNormalization", since=7)
-def batch_normalization(n: Node) -> Tensor:
-    if n.attr("training_mode", 0) or any(n.wants(k) for k in range(1, 5)):
-        raise Unsupported("training mode")
+def batch_normalization(n: Node) -> Tensor | list[Tensor]:
     x, scale, bias, mean, variance = (n[k] for k in range(5))
+    if n.attr("training_mode", 0) and n.opset >= 14:
+        return _training(n)
+    if any(n.wants(k) for k in range(1, 5)):
+        raise Unsupported("training mode")
     if x.rank < 2 and x.size:
         return n.batch_normalization(x, mean, variance, scale=scale, bias=bias, axis=0, epsilon=n.attr("epsilon", 1e-5))
     mixed = {scale.dtype, bias.dtype, mean.dtype, variance.dtype} - {x.dtype}
@@ -26,6 +28,21 @@ def batch_normalization(n: Node) -> Tensor:
         y = n.batch_normalization(*wide[:3], scale=wide[3], bias=wide[4], axis=1, epsilon=n.attr("epsilon", 1e-5))
         return n.cast_to(y, x.dtype)
     return n.batch_normalization(x, mean, variance, scale=scale, bias=bias, axis=1, epsilon=n.attr("epsilon", 1e-5))
+
+
+def _training(n: Node) -> list[Tensor]:
+    """Normalized by the batch's own moments, which also move the running ones."""
+    x, scale, bias, mean, variance = (n[k] for k in range(5))
+    axes = [axis for axis in range(x.rank) if axis != 1]
+    wide = n.floats(x)
+    now, spread = (n.to(t, [x.shape[1]]) for t in moments(n, wide, axes))
+    given = {"scale": n.floats(scale), "bias": n.floats(bias), "axis": 1, "epsilon": n.attr("epsilon", 1e-5)}
+    y = n.cast_to(n.batch_normalization(wide, now, spread, **given), x.dtype)
+    kept = n.attr("momentum", 0.9)
+    moved = [
+        n.add(n.mul(old, kept), n.mul(n.cast_to(new, old.dtype), 1 - kept)) for old, new in ((mean, now), (variance, spread))
+    ]
+    return [y, *moved]
 
 
 @onnx_op("InstanceNormalization", since=6)

@@ -38,6 +38,13 @@ def _blocked(n: Node, x: Tensor, parameter: Tensor, axis: int, block: int) -> Te
     return n.cut(n.to(n.broadcast(spread, shape), merged), axis, 0, x.shape[axis])
 
 
+def _zeros(n: Node, zero: Tensor | None, scale: Tensor, x: Tensor, axis: int, block: int, dtype: DType) -> Tensor:
+    """Zero points in the shape of the scales."""
+    if zero is None:
+        return n.const(np.zeros(scale.shape), dtype)
+    return n.broadcast(aligned(n, zero, x, axis, block), scale.shape) if scale.size > 1 else aligned(n, zero, x, axis, block)
+
+
 def _setup(n: Node, x: Tensor) -> tuple[int, int]:
     block = n.attr("block_size", 0)
     return (n.axis(n.attr("axis", 1), x.rank) if x.rank > 1 or n[1].size > 1 else 0), block
@@ -47,7 +54,7 @@ def quantize(n: Node, x: Tensor, scale: Tensor, zero: Tensor | None, dtype: DTyp
     """round(x / scale) + zero point, saturated to ``dtype``."""
     s = aligned(n, scale, x, axis, block)
     if dtype.name in ("int8", "uint8", "int4", "uint4"):
-        z = n.const(np.zeros(s.shape), dtype) if zero is None else aligned(n, zero, x, axis, block)
+        z = _zeros(n, zero, s, x, axis, block, dtype)
         if x.dtype != s.dtype:
             s = n.cast_to(s, x.dtype)
         if block and x.shape[axis] % block:
@@ -80,7 +87,7 @@ def dequantize(n: Node, x: Tensor, scale: Tensor, zero: Tensor | None, axis: int
     """(x - zero point) * scale, in the type of the scale."""
     s = aligned(n, scale, x, axis, block)
     if x.dtype.name in ("int8", "uint8", "int4", "uint4", "int32") and s.dtype in (FLOAT32, FLOAT16):
-        z = n.const(np.zeros(s.shape), x.dtype) if zero is None else aligned(n, zero, x, axis, block)
+        z = _zeros(n, zero, s, x, axis, block, x.dtype)
         if block and x.shape[axis] % block:
             s, z = _blocked(n, x, s, axis, block), _blocked(n, x, z, axis, block)
         return n.dequantize_linear(x, s, z)
@@ -105,7 +112,8 @@ def dynamic_quantize(n: Node) -> list[Tensor]:
     x = n[0]
     low = n.min(n.reduce_min(x), 0.0)
     high = n.max(n.reduce_max(x), 0.0)
-    scale = n.div(n.sub(high, low), 255.0)
+    # A divisor that XLA sees is constant becomes a multiplication, which rounds in another way.
+    scale = n.div(n.sub(high, low), n.max(n.min(high, 255.0), 255.0))
     # All zeros: any scale will do, but not zero.
     safe = n.where(n.equal(scale, 0.0), n.const(1, scale), scale)
     zero = n.cast_to(n.clamp(n.round_even(n.div(n.neg(low), safe)), min_value=0, max_value=255), UINT8)

@@ -104,3 +104,47 @@ def get_element(n: Node) -> Value:
     if isinstance(value, Absent):
         raise Unsupported("an optional without a value")
     return value
+
+
+@onnx_op("TfIdfVectorizer", since=9, partial="of integers")
+def tfidf(n: Node) -> Tensor:
+    """Counts of n-grams: each place of each n-gram is compared with the input, at every skip."""
+    x = n[0]
+    pool = n.ints("pool_int64s")
+    if pool is None:
+        raise Unsupported("n-grams of strings")
+    mode, low, high = n.need("mode", str), n.need("min_gram_length", int), n.need("max_gram_length", int)
+    starts, places = [*(n.ints("ngram_counts") or []), len(pool)], n.ints("ngram_indexes") or []
+    if x.rank not in (1, 2) or mode not in ("TF", "IDF", "TFIDF") or not places:
+        raise Malformed(f"mode {mode!r} and n-grams do not fit {x}")
+    rows = n.to(n.cast_to(x, INT64), [-(-x.size // max(x.shape[-1], 1)) if x.rank == 2 else 1, x.shape[-1]])
+    size = rows.shape[1]
+    counts = [n.const(np.zeros(rows.shape[0]), np.float32)] * (max(places) + 1)
+    index = 0
+    for length in range(1, len(starts)):
+        for start in range(starts[length - 1], starts[length], length):
+            gram, place = pool[start : start + length], places[index]
+            index += 1
+            if not low <= length <= high or len(gram) < length:
+                continue
+            for skip in range(n.attr("max_skip_count", 0) + 1 if length > 1 else 1):
+                reach = (length - 1) * (skip + 1)
+                if reach >= size:
+                    break
+                hits = None
+                for k, item in enumerate(gram):
+                    equal = n.equal(n.cut(rows, 1, k * (skip + 1), size - reach), item)
+                    hits = equal if hits is None else n.logical_and(hits, equal)
+                assert hits is not None
+                counts[place] = n.add(counts[place], n.reduce_sum(n.cast_to(hits, np.float32), axes=[1]))
+    y = n.joined([n.unsqueezed(c, [1]) for c in counts], 1)
+    weights = n.attributes.get("weights")
+    factors = np.ones(len(counts), np.float32)
+    if weights is not None:
+        for place, weight in zip(places, weights, strict=True):
+            factors[place] = weight
+    if mode == "IDF":
+        y = n.cast_to(n.greater(y, 0.0), np.float32)
+    if mode != "TF":
+        y = n.mul(y, n.const(factors))
+    return n.to(y, [len(counts)]) if x.rank == 1 else y
