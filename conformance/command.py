@@ -51,6 +51,8 @@ def wpt(
     hidden = len(report.failures) - show
     if hidden > 0:
         typer.echo(f"… and {hidden} more")
+    for corrected in report.corrected:
+        typer.echo(f"corrected {corrected}")
     typer.echo(str(report))
     raise typer.Exit(1 if report.failures else 0)
 

@@ -20,6 +20,7 @@ from webnn_xla.conformance.distance import mismatch
 from webnn_xla.conformance.wpt_calls import CaseFailure, check_descriptor, invoke, record, to_bytes
 from webnn_xla.conformance.wpt_vectors import (
     CONFORMANCE,
+    CORRECTIONS,
     VALIDATION,
     ConformanceCase,
     OpVectors,
@@ -81,6 +82,11 @@ class Report:
     def failures(self) -> list[Result]:
         return [result for result in self.results if not result.passed]
 
+    @property
+    def corrected(self) -> list[str]:
+        """What was corrected in the vectors that ran, and why: values known to be wrong in the suite."""
+        return [f"{result.op} {result.id}: {CORRECTIONS[result.id].reason}" for result in self.results if result.id in CORRECTIONS]
+
     def counts(self) -> dict[str, dict[str, tuple[int, int]]]:
         """Op → kind → (passed, failed)."""
         counts: dict[str, dict[str, tuple[int, int]]] = {}
@@ -100,6 +106,7 @@ class Report:
             "format": "webnn-xla-wpt-report/1",
             "passed": len(self.results) - failed,
             "failed": failed,
+            "corrected": self.corrected,
             "ops": {
                 op: {kind: {"passed": passed, "failed": off} for kind, (passed, off) in kinds.items()}
                 for op, kinds in self.counts().items()

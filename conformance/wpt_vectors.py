@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -137,6 +137,26 @@ def _read(path: Path, form: str) -> dict[str, Any]:
     return content
 
 
+@dataclass(frozen=True)
+class Correction:
+    """Expected values that are known to be wrong in the suite: the elements, what to make of them, and why."""
+
+    elements: tuple[int, ...]
+    correct: Callable[[Array], Array]
+    reason: str
+
+
+CORRECTIONS: Final[dict[str, Correction]] = {
+    "8f254e0857db": Correction(
+        (2, 8, 11, 17),
+        np.sqrt,
+        "l2Pool2d, windows of two elements: the sum of squares without its root "
+        "(https://github.com/webmachinelearning/webnn-baseline/pull/125)",
+    ),
+}
+"""By the case's id. A corrected case is compared like any other, and reports tell of it."""
+
+
 def _conformance(case: dict[str, Any]) -> ConformanceCase:
     graph, tolerance = case["graph"], case["tolerance"]
     metric, value = tolerance["metricType"], tolerance["value"]
@@ -144,12 +164,20 @@ def _conformance(case: dict[str, Any]) -> ConformanceCase:
         raise ValueError(f"got the tolerance {tolerance}; allowed: {' or '.join(METRICS)} with a value of 0 or more")
     if not graph["operators"] or not graph["expectedOutputs"]:
         raise ValueError("got a graph without operators or without outputs")
+    expected = {name: _tensor(name, value) for name, value in graph["expectedOutputs"].items()}
+    correction = CORRECTIONS.get(case["id"])
+    if correction:
+        name, tensor = next(iter(expected.items()))
+        data = tensor.data.copy()
+        elements = list(correction.elements)
+        data.reshape(-1)[elements] = correction.correct(data.reshape(-1)[elements])
+        expected[name] = replace(tensor, data=data)
     return ConformanceCase(
         str(case["id"]),
         str(case["name"]),
         {name: _tensor(name, value) for name, value in graph["inputs"].items()},
         [_call(call) for call in graph["operators"]],
-        {name: _tensor(name, value) for name, value in graph["expectedOutputs"].items()},
+        expected,
         metric,
         value,
         case.get("compare") == "bitwise",

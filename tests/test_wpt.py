@@ -330,3 +330,20 @@ def test_every_case_of_the_files_is_run() -> None:
         "conformance": sum(len(vectors.conformance) for vectors in loaded),
         "validation": sum(len(vectors.validation) for vectors in loaded),
     }
+
+
+@there
+def test_corrected_vectors_are_wrong_as_described() -> None:
+    (case,) = [case for case in load(VECTORS, "l2Pool2d").conformance if case.id == "8f254e0857db"]
+    raw = json.loads((VECTORS / "conformance" / "l2Pool2d.json").read_text())["cases"]
+    (as_written,) = [item for item in raw if item["id"] == "8f254e0857db"]
+    (wrong,) = as_written["graph"]["expectedOutputs"].values()
+    (right,) = case.outputs.values()
+    data = np.array(wrong["data"])
+    elements = [2, 8, 11, 17]
+    # Two numbers below 100 have no norm above 142.
+    assert max(as_written["graph"]["inputs"]["l2Pool2dInput"]["data"]) < 100
+    assert (data[elements] > 142).all()
+    np.testing.assert_allclose(right.data.reshape(-1)[elements] ** 2, data[elements], rtol=1e-6)
+    kept = [index for index in range(data.size) if index not in elements]
+    np.testing.assert_array_equal(right.data.reshape(-1)[kept], data[kept].astype(np.float32))
