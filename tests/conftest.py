@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
 
 import webnn_xla as webnn
+
+# Tests leave nothing in the user's cache folder.
+os.environ["WEBNN_XLA_CACHE"] = "off"
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ Source: https://www.w3.org/TR/webnn/#api-ml and #api-mlcontext. Promises of the 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from concurrent.futures import Future
 from concurrent.futures import InvalidStateError as FutureIsDone
@@ -20,6 +21,7 @@ import numpy as np
 from jax import lax
 
 from webnn_xla import buffers, devices, rewrites
+from webnn_xla import cache as caching
 from webnn_xla.builder import MLGraphBuilder
 from webnn_xla.dtypes import MLOperandDataType, MLOperandDescriptor
 from webnn_xla.errors import ArgumentError, InvalidStateError, OperationError, located
@@ -51,6 +53,7 @@ class ML:
         device: jax.Device | None = None,
         precision: str = "highest",
         optimize: rewrites.Optimize = True,
+        cache: bool | str | os.PathLike[str] | None = None,
         max_tensor_byte_length: int | None = None,
     ) -> MLContext:
         """A context on one device.
@@ -64,6 +67,8 @@ class ML:
                 does fastest: tf32 or bfloat16 on accelerators).
             optimize: False compiles graphs as written, without rewrites and with the canonical lowering; a set of names
                 (see ``webnn_xla.rewrites.NAMES``) applies those rewrites only.
+            cache: folder of the compilation cache on disk. By default the platform's cache folder, or what the environment
+                variable WEBNN_XLA_CACHE says ("off": none); True is the default folder whatever it says, False is none.
             max_tensor_byte_length: limit for one tensor, in bytes. By default the device's memory.
 
         Errors: NotSupportedError if the device is not there (lists what is); ArgumentError for unknown names.
@@ -87,6 +92,7 @@ class ML:
             power_preference=power_preference,
             precision=precision,
             optimize=optimize,
+            cache=caching.choose(cache),
             max_tensor_byte_length=max_tensor_byte_length,
         )
 
@@ -105,12 +111,14 @@ class MLContext:
         power_preference: str = "default",
         precision: str = "highest",
         optimize: rewrites.Optimize = True,
+        cache: caching.Cache | None = None,
         max_tensor_byte_length: int | None = None,
     ) -> None:
         self.device = device
         self.power_preference = power_preference
         self.optimize = optimize
         self.rewrites = rewrites.chosen(optimize)
+        self.cache = cache
         self.target = Target(device.platform, PRECISIONS[precision])
         self.portable_target = Target(precision=PRECISIONS[precision])
         if max_tensor_byte_length is None:

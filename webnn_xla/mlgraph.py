@@ -62,13 +62,11 @@ class MLGraph:
     def _build(cls, context: MLContext, graph: Graph, *, optimize: rewrites.Optimize | None = None) -> MLGraph:
         started = time.perf_counter()
         names = context.rewrites if optimize is None else rewrites.chosen(optimize, "build")
-        program = Program(graph, context.target if names else context.portable_target, context.device, names=names)
-        _ = program.stage
-        traced = time.perf_counter()
+        program = Program(graph, context.target if names else context.portable_target, context.device, names=names, cache=context.cache)
         program.compile()
-        compiled = time.perf_counter()
+        ready = time.perf_counter()
         built = cls(context, graph, program)
-        built.build_seconds = {"lower": traced - started, "compile": compiled - traced}
+        built.build_seconds = {"lower": ready - started - program.compile_seconds, "compile": program.compile_seconds}
         return built
 
     # What it is
@@ -81,6 +79,11 @@ class MLGraph:
     def graph(self) -> Graph:
         """The immutable record of ops that this was compiled from."""
         return self._graph
+
+    @property
+    def cache_hit(self) -> bool:
+        """True if the executable came from the cache on disk (see ``webnn_xla.cache``)."""
+        return self._program.cache_hit
 
     @property
     def operation_count(self) -> int:

@@ -1,29 +1,45 @@
 """XLA's options for one executable, chosen by rule from what is in the graph.
 
-On CPU, XLA can hand matrix products and convolutions to YNNPACK. It usually wins for products, and usually loses for
-convolutions to XLA's own; which of the two a graph spends its time on is seen from its ops.
+On CPU, XLA can hand matrix products and convolutions to YNNPACK. Measured over whole networks, XLA's own convolutions win, and
+its own products too where weights are stored [inputs, outputs]; stored the other way round, YNNPACK's products win.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from webnn_xla.graph import Graph
+from webnn_xla.graph import Graph, Node, Value
 from webnn_xla.lowering.op import Target
 
 YNNPACK: Final = "xla_cpu_experimental_ynn_fusion_type"
 NONE: Final = ""
 PRODUCTS: Final = "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"
-CONVOLUTIONS: Final = frozenset(("conv2d", "conv_transpose2d", "depthwise_conv2d", "grouped_conv2d", "subpixel_conv_transpose2d"))
+LARGE: Final = 65536
+"""Bytes from which the order of a weight matters."""
 
 
 def compiler_options(graph: Graph, target: Target) -> dict[str, Any]:
     """The options for ``graph`` as it is compiled, after rewrites."""
     if target.platform != "cpu":
         return {}
-    if any(node.op.name in CONVOLUTIONS for node in graph.nodes):
-        return {YNNPACK: NONE}
-    return {}
+    return {YNNPACK: PRODUCTS if any(_reads_transposed_weights(node, graph) for node in graph.nodes) else NONE}
+
+
+def _reads_transposed_weights(node: Node, graph: Graph) -> bool:
+    if node.op.name == "gemm":
+        weights = node.operands["b"]
+        return bool(node.attributes["b_transpose"]) and weights in graph.constants
+    if node.op.name != "matmul":
+        return False
+    weights = node.operands["b"]
+    assert isinstance(weights, Value)
+    producer = graph.producers.get(weights)
+    return (
+        producer is not None
+        and producer.op.name == "transpose"
+        and weights.descriptor.byte_length > LARGE
+        and producer.operands["input"] in graph.constants
+    )
 
 
 def candidates(graph: Graph, target: Target) -> list[dict[str, Any]]:

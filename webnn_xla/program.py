@@ -6,6 +6,8 @@ argument costs time at each call, so the small ones of a data type travel as one
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,12 +16,16 @@ from typing import Any, Final
 import jax
 import numpy as np
 from jax import Array, lax
+from jax.experimental import serialize_executable
 
+from webnn_xla import cache as caching
 from webnn_xla import devices, host, preparation, rewrites
 from webnn_xla.compile import INLINE_BYTES, Lowered, as_function, compile_stage, lower, split_constants
 from webnn_xla.graph import Constant, Graph, Value
 from webnn_xla.lowering.op import Target
 from webnn_xla.options import compiler_options
+
+log = logging.getLogger("webnn_xla")
 
 PACK_BYTES: Final = 16384
 """Weights up to this size are packed."""
@@ -96,7 +102,10 @@ class Program:
         *,
         names: frozenset[str] = frozenset(),
         options: Mapping[str, Any] | None = None,
+        cache: caching.Cache | None = None,
     ) -> None:
+        self.cache, self.cache_hit = cache, False
+        self.compile_seconds = 0.0
         self.target, self.device = target, device
         optimized, self.fired = rewrites.apply(graph, target, names)
         parts = preparation.split(optimized)
@@ -130,7 +139,47 @@ class Program:
         return tuple(self._function([found[value] for value in self.parameters], arguments[self.arguments.count :]))
 
     def compile(self) -> None:
-        self.executable = compile_stage(self.main, self.stage, self.options)
+        """Makes ``executable``: from the cache if it is there, else with XLA, and then into the cache."""
+        store = self.cache
+        if store is None:
+            self.executable = self._compile()
+            return
+        key = caching.key(self.main, self.target, self.device, self.options, self._layout())
+        self.executable = store.load(key, self._deserialize)
+        self.cache_hit = self.executable is not None
+        log.info("graph of %d ops: cache %s", len(self.main.nodes), "hit" if self.cache_hit else "miss")
+        if self.executable is None:
+            self.executable = self._compile()
+            if self.compile_seconds >= store.worth_seconds:
+                try:
+                    contents, _, _ = serialize_executable.serialize(self.executable)
+                except Exception as error:  # what XLA cannot serialize is compiled again next time
+                    log.info("not cached: %s", error)
+                else:
+                    store.store(key, contents)
+
+    def _compile(self) -> Any:
+        stage = self.stage
+        started = time.perf_counter()
+        executable = compile_stage(self.main, stage, self.options)
+        self.compile_seconds = time.perf_counter() - started
+        return executable
+
+    def _layout(self) -> object:
+        """Which constants are passed in which argument."""
+        order = {value: index for index, value in enumerate(self.main.constants)}
+        return [[order[value] for value in pack] for pack in self.arguments.packs], [order[value] for value in self.arguments.single]
+
+    def _deserialize(self, contents: bytes) -> Any:
+        count = self.arguments.count + len(self.main.inputs)
+        with devices.x64():
+            return serialize_executable.deserialize_and_load(
+                contents,
+                jax.tree.structure(((0,) * count, {})),
+                jax.tree.structure((0,) * len(self.main.outputs)),
+                backend=self.device.client,
+                execution_devices=[self.device],
+            )
 
     # Weights
 
