@@ -135,8 +135,8 @@ def _slice_cases(data_type: Type, rng: Rng) -> Iterator[Case]:
         yield Case({"input": array}, {"starts": starts, "sizes": sizes, "strides": [2] * array.ndim})
         whole = {"starts": [0] * array.ndim, "sizes": array.shape, "strides": [1 + axis % 3 for axis in range(array.ndim)]}
         yield Case({"input": array}, whole)
-    for stride in (1, 2, 3, 7, 8, 2**32 - 1):
-        for size in (7, 6, 1):
+    for stride in (2, 3, 7, 2**32 - 1):
+        for size in (7, 6):
             attributes = {"starts": [1], "sizes": [size], "strides": [stride]}
             yield Case({"input": numbers(data_type, rng, (8,))}, attributes, note="strides")
 
