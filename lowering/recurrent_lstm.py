@@ -247,6 +247,7 @@ class Lstm(Op):
             states, sequence = run(step, projected, initial, backward, return_sequence)
             hidden.append(states[0])
             cell.append(states[1])
-            sequences.append(sequence)
+            if sequence is not None:
+                sequences.append(sequence)
         outputs = (stack(hidden, 0, input), stack(cell, 0, input))
         return (*outputs, stack(sequences, 1, input)) if return_sequence else outputs

@@ -7,7 +7,7 @@ result NaN, whatever the function.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from jax import Array, lax
@@ -144,7 +144,7 @@ def _log_sum_exp(x: Array, axes: Axes) -> Array:
 class ReduceL1(WideReduction):
     """Sum of the magnitudes."""
 
-    tolerance = Tolerance(4, 1)
+    tolerance = Tolerance(6, 1)
     tosa = "ABS REDUCE_SUM RESHAPE"
     lower = _reduction(lambda x, axes: _sum(_magnitude(x), axes))
 
@@ -152,7 +152,7 @@ class ReduceL1(WideReduction):
 class ReduceL2(Reduction):
     """Square root of the sum of squares. The squares of float16 values are float32: [200] * 4 gives 400."""
 
-    tolerance = Tolerance(4, 1)
+    tolerance = Tolerance(3, 1)
     tosa = "MUL REDUCE_SUM RSQRT RECIPROCAL RESHAPE"
     lower = _reduction(_l2)
 
@@ -160,7 +160,7 @@ class ReduceL2(Reduction):
 class ReduceLogSum(Reduction):
     """Natural logarithm of the sum. Of a sum of 0 it is -infinity, of a negative one NaN."""
 
-    tolerance = Tolerance(4, 1, reduction=True)
+    tolerance = Tolerance(2, 1, reduction=True)
     tosa = "REDUCE_SUM LOG RESHAPE"
     lower = _reduction(lambda x, axes: lax.log(_sum(x, axes)))
 
@@ -171,7 +171,7 @@ class ReduceLogSumExp(Reduction):
     Where all values are -infinity it is -infinity.
     """
 
-    tolerance = Tolerance(4, 1, reduction=True)
+    tolerance = Tolerance(2, 1, reduction=True)
     tosa = "REDUCE_MAX SUB EXP REDUCE_SUM LOG ADD RESHAPE"
     lower = _reduction(_log_sum_exp)
 
@@ -203,7 +203,7 @@ class ReduceProduct(WideReduction):
 
     input = Operand(WIDE, required=FLOATS)
     output = Output(Same("input"), required=FLOATS)
-    tolerance = Tolerance(8, 1)
+    tolerance = Tolerance(2, 1, reduction=True)
     tosa = "REDUCE_PRODUCT RESHAPE"
     tosa_note = "REDUCE_PRODUCT takes floats only"
     lower = _reduction(_product)
@@ -220,7 +220,7 @@ class ReduceSum(WideReduction):
 class ReduceSumSquare(WideReduction):
     """Sum of squares. Integers wrap."""
 
-    tolerance = Tolerance(4, 1)
+    tolerance = Tolerance(6, 1)
     tosa = "MUL REDUCE_SUM RESHAPE"
     lower = _reduction(lambda x, axes: _sum(lax.mul(x, x), axes))
 
@@ -301,6 +301,27 @@ class ArgMax(ArgExtreme):
 # Running sums: https://www.w3.org/TR/webnn/#api-mlgraphbuilder-cumulativesum
 
 
+SHORT_SUM: Final = 1024
+"""Sums along up to this many elements are a loop on CPU, longer ones a tree of slices.
+
+Up to here both run equally fast, and the loop compiles in a fifth of the time. ``lax.cumsum``, the right choice
+elsewhere, becomes a windowed sum on CPU, which takes 2 to 7 times as long.
+"""
+
+
+def _one_by_one(x: Array, axis: int, backward: bool) -> Array:
+    """Running sums by a loop over ``axis``, all other elements side by side."""
+    order = (axis, *(dimension for dimension in range(x.ndim) if dimension != axis))
+    rows = lax.transpose(x, order)
+
+    def advance(total: Array, row: Array) -> tuple[Array, Array]:
+        total = lax.add(total, row)
+        return total, total
+
+    _, sums = lax.scan(advance, constant(0, rows, rows.shape[1:]), rows, reverse=backward)
+    return lax.transpose(sums, tuple(order.index(dimension) for dimension in range(x.ndim)))
+
+
 class CumulativeSum(Op):
     """Sum of all elements along ``axis`` up to each one. Integers wrap.
 
@@ -329,9 +350,10 @@ class CumulativeSum(Op):
             shift = [(0, 0, 0)] * x.ndim
             shift[axis] = (-1, 1, 0) if reversed else (1, -1, 0)
             x = lax.pad(x, np.zeros((), x.dtype), shift)
-        if target.platform == "cpu":
-            # A tree of slices: 2 to 7 times as fast there as the windowed sum that cumsum becomes.
-            total = lax.associative_scan(lax.add, x, reverse=reversed, axis=axis)
-        else:
+        if target.platform != "cpu":
             total = lax.cumsum(x, axis, reverse=reversed)
+        elif x.shape[axis] <= SHORT_SUM:
+            total = _one_by_one(x, axis, reversed)
+        else:
+            total = lax.associative_scan(lax.add, x, reverse=reversed, axis=axis)
         return narrow(total, input)
