@@ -91,6 +91,55 @@ def onnx(
     raise typer.Exit(1 if report.failures else 0)
 
 
+@app.command()
+def spec(
+    op: Annotated[list[str] | None, typer.Option(help="Only this op, as in `webnn-xla ops`. May be given again.")] = None,
+    data_type: Annotated[list[str] | None, typer.Option("--type", help="Only this data type. May be given again.")] = None,
+    max_cases: Annotated[int | None, typer.Option(min=1, help="At most so many cases of each op and type.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write everything to this file.")] = None,
+    html_file: Annotated[Path | None, typer.Option("--html", help="Write a page to this file.")] = None,
+    show: Annotated[int, typer.Option(min=0, help="How many unexplained differences to show.")] = 10,
+    device_type: Annotated[str, typer.Option(help="cpu, gpu or tpu.")] = "cpu",
+) -> None:
+    """Every op in XLA, StableHLO's interpreter and TOSA's model, against float64.
+
+    Exit status: 0 all agree, or differ as explained; 1 unexplained differences or crashes; 2 an oracle is not installed.
+    """
+    from webnn_xla.conformance import specifications
+    from webnn_xla.context import ML
+
+    try:
+        for path in (json_file, html_file):
+            if path is not None and not path.parent.is_dir():
+                raise DataError(f"{path}: no such folder")
+        with ML().create_context(device_type=device_type) as context, _progress() as bar:
+            task = bar.add_task("starting", total=None)
+            report = specifications.run(
+                op,
+                context=context,
+                data_types=data_type,
+                max_cases=max_cases,
+                progress=lambda name, done, total: bar.update(task, description=name, completed=done, total=total),
+            )
+        if json_file is not None:
+            json_file.write_text(json.dumps(report.to_json(), indent=1) + "\n")
+        if html_file is not None:
+            from webnn_xla.conformance.specification_page import page
+
+            html_file.write_text(page(report), encoding="utf-8")
+    except (WebNNError, OSError) as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(2) from None
+    for problem in report.problems[:show]:
+        typer.echo(f"DIFFERS {problem}")
+    if len(report.problems) > show:
+        typer.echo(f"… and {len(report.problems) - show} more")
+    typer.echo(str(report))
+    for name in report.missing:
+        typer.echo(f"error: the oracle {name} is not installed: pip install tosa-tools", err=True)
+    raise typer.Exit(1 if report.problems else 2 if report.missing else 0)
+
+
 def _progress() -> Progress:
     console = Console(stderr=True)
     columns = (TextColumn("{task.description:24}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())

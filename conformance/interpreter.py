@@ -36,11 +36,18 @@ def interpret(
             f"the graph is too large: about {estimate:.0f} s for {graph.cost().flops:.2g} flops; allowed: {timeout:g} s",
             operator="interpret",
         )
+    return interpret_graph(graph.graph, inputs, timeout=timeout, oracle=oracle)
+
+
+def interpret_graph(
+    graph: Graph, inputs: Mapping[str, Any], *, timeout: float = 60.0, oracle: Oracle | None = None
+) -> dict[str, np.ndarray[Any, Any]]:
+    """``interpret`` of a graph that was not compiled. How large it is is not checked before."""
     arrays = {
-        name: to_carrier(_view(inputs, name, descriptor), descriptor) for name, descriptor in graph.input_descriptors.items()
+        name: to_carrier(_view(inputs, name, value.descriptor), value.descriptor) for name, value in graph.inputs.items()
     }
-    text, values = canonical_text(graph.graph)
-    data = [graph.graph.constants[value].data for value in values]
+    text, values = canonical_text(graph)
+    data = [graph.constants[value].data for value in values]
     if any(array is None for array in data):
         raise ArgumentError("the graph has weights that are not loaded; call load_weights", operator="interpret")
     arguments = [to_carrier(np.asarray(array), value.descriptor) for array, value in zip(data, values, strict=True)]
@@ -50,7 +57,7 @@ def interpret(
     else:
         with Oracle(WORKER, timeout=timeout) as own:
             results = own.ask(request)
-    return from_carriers(graph.graph, results)
+    return from_carriers(graph, results)
 
 
 def _view(inputs: Mapping[str, Any], name: str, descriptor: Descriptor) -> np.ndarray[Any, Any]:

@@ -62,4 +62,4 @@ def _from_attribute(attribute: ir.Attribute) -> Array:
         for token in re.findall(r"0x[0-9A-F]+|[-+0-9.eE]+", text[: text.rindex(":")].removeprefix("dense<"))
     ]
     flat = np.array(values, ml_dtypes.bfloat16)
-    return np.broadcast_to(flat, shape).copy() if flat.size == 1 else flat.reshape(shape)
+    return np.full(shape, flat[0]) if flat.size == 1 else flat.reshape(shape)
