@@ -72,7 +72,9 @@ class Net:
         return self.Gather(self.Shape(x), self.const(np.array(axis)), axis=0)
 
     def layer_norm(self, x: str, size: int) -> str:
-        return self.LayerNormalization(x, self.const(1 + 0.1 * self.random.standard_normal(size)), self.weight(size, scale=0.1), axis=-1)
+        return self.LayerNormalization(
+            x, self.const(1 + 0.1 * self.random.standard_normal(size)), self.weight(size, scale=0.1), axis=-1
+        )
 
     def old_layer_norm(self, x: str, size: int) -> str:
         """Written out, as exporters did before opset 17."""
@@ -87,7 +89,9 @@ class Net:
         return self.Mul(self.const(1 + 0.1 * self.random.standard_normal(size)), y)
 
     def gelu(self, x: str) -> str:
-        return self.Mul(self.Mul(x, self.Add(self.Erf(self.Div(x, self.const(math.sqrt(2)))), self.const(1.0))), self.const(0.5))
+        return self.Mul(
+            self.Mul(x, self.Add(self.Erf(self.Div(x, self.const(math.sqrt(2)))), self.const(1.0))), self.const(0.5)
+        )
 
     def gelu_tanh(self, x: str) -> str:
         cube = self.Pow(x, self.const(3.0))
@@ -457,11 +461,15 @@ def sam_mask_decoder(size: int = 32, heads: int = 4, grid: int = 8) -> onnx.Mode
         queries = net.layer_norm(net.Add(queries, seen), size)
         inner = net.Relu(net.linear(queries, size, 2 * size))
         queries = net.layer_norm(net.Add(queries, net.linear(inner, 2 * size, size)), size)
-        keys = net.layer_norm(net.Add(keys, net.attention(net.Add(keys, position), net.Add(queries, tokens), heads, size)), size)
+        keys = net.layer_norm(
+            net.Add(keys, net.attention(net.Add(keys, position), net.Add(queries, tokens), heads, size)), size
+        )
     pixels = net.Reshape(net.Transpose(keys, perm=[0, 2, 1]), net.ints(1, size, grid, grid))
     for size_in, size_out in ((size, 16), (16, 8)):
         weight = net.weight(size_in, size_out, 2, 2, scale=0.2)
-        pixels = net.gelu(net.ConvTranspose(pixels, weight, net.weight(size_out, scale=0.1), strides=[2, 2], kernel_shape=[2, 2]))
+        pixels = net.gelu(
+            net.ConvTranspose(pixels, weight, net.weight(size_out, scale=0.1), strides=[2, 2], kernel_shape=[2, 2])
+        )
     small = []
     for k in range(2):
         token = net.Squeeze(net.Slice(queries, net.ints(k + 1), net.ints(k + 2), net.ints(1)), net.ints(1))

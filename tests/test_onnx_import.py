@@ -177,7 +177,9 @@ def test_integer_matmul_is_exact_beyond_float32() -> None:
     a, b = rng.integers(0, 256, (3, 2000)).astype(np.uint8), rng.integers(-128, 128, (2000, 4)).astype(np.int8)
     inputs = [info("a", TensorProto.UINT8, [3, 2000]), info("b", TensorProto.INT8, [2000, 4])]
     proto = model([node("MatMulInteger", "a b", "y")], inputs, [info("y", TensorProto.INT32, None)])
-    np.testing.assert_array_equal(webnn.from_onnx(proto).compute({"a": a, "b": b})["y"], a.astype(np.int32) @ b.astype(np.int32))
+    np.testing.assert_array_equal(
+        webnn.from_onnx(proto).compute({"a": a, "b": b})["y"], a.astype(np.int32) @ b.astype(np.int32)
+    )
 
 
 def test_qdq_rounds_half_to_even_and_saturates() -> None:
@@ -371,7 +373,11 @@ def test_commands(tmp_path: Path) -> None:
     assert runner.invoke(app, ["run", str(path), "--random", *dims]).exit_code == 0
     assert runner.invoke(app, ["import", str(path), "-o", str(tmp_path / "graph"), *dims]).exit_code == 0
     assert runner.invoke(app, ["run", str(tmp_path / "graph"), "--random"]).exit_code == 0
-    for arguments in (["check", str(tmp_path / "none.onnx")], ["run", str(path), "--random", "--dim", "bach=1"], ["check", __file__]):
+    for arguments in (
+        ["check", str(tmp_path / "none.onnx")],
+        ["run", str(path), "--random", "--dim", "bach=1"],
+        ["check", __file__],
+    ):
         failed = runner.invoke(app, arguments)
         assert failed.exit_code == 2, failed.output
         assert len(failed.stderr.strip().splitlines()) == 1

@@ -53,7 +53,10 @@ def continued(results: dict[str, Any]) -> Inputs:
 def single_pass() -> dict[str, tuple[Callable[[], onnx.ModelProto], Inputs]]:
     rng = np.random.default_rng(0)
     mask = np.array([[1] * 7, [1] * 5 + [0] * 2])
-    points = {"point_coords": rng.uniform(0, 64, (1, 3, 2)).astype(np.float32), "point_labels": np.array([[1, 0, -1]], np.float32)}
+    points = {
+        "point_coords": rng.uniform(0, 64, (1, 3, 2)).astype(np.float32),
+        "point_labels": np.array([[1, 0, -1]], np.float32),
+    }
     conditions = {"timestep": np.array([500]), "encoder_hidden_states": normal(rng, 1, 5, 16)}
     ids = rng.integers(0, 50, (2, 7))
     return {

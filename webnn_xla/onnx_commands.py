@@ -18,7 +18,8 @@ from webnn_xla.errors import ArgumentError, NotSupportedError, printable
 ModelPath = Annotated[Path, typer.Argument(help="An ONNX model.", show_default=False)]
 Dims = Annotated[list[str] | None, typer.Option("--dim", help="NAME=SIZE of a free dimension. May be given again.")]
 Values = Annotated[
-    list[str] | None, typer.Option("--value", help="NAME=NUMBER of an input that shapes or branches depend on. May be given again.")
+    list[str] | None,
+    typer.Option("--value", help="NAME=NUMBER of an input that shapes or branches depend on. May be given again."),
 ]
 DeviceType = Annotated[str | None, typer.Option(help="cpu, gpu or tpu. By default the best there is.")]
 
@@ -86,7 +87,9 @@ def run_model(
             wanted = {name: Descriptor(storage_of(dtype), []) for name, dtype in types.items()}
             given = arrayfiles.read_inputs(inputs, wanted)
             if random:
-                shapes = session.model.shapes({**sizes, **{name: list(array.shape) for name, array in given.items()}} if given else sizes)
+                shapes = session.model.shapes(
+                    {**sizes, **{name: list(array.shape) for name, array in given.items()}} if given else sizes
+                )
                 drawn = arrayfiles.random_inputs({name: wanted[name].with_shape(shapes[name]) for name in wanted}, seed)
                 given = {name: array.astype(types[name]) for name, array in drawn.items()} | given
             started = time.perf_counter()

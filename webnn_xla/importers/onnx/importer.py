@@ -76,6 +76,7 @@ class Importer:
         values: Mapping[str, Array] | None = None,
         progress: Callable[[int, int], None] | None = None,
         prefix: str = "",
+        specialize: bool = False,
     ) -> None:
         self.model = model
         self.builder = builder
@@ -86,6 +87,8 @@ class Importer:
         self._names: set[str] = set()
         self._steps = 0
         self._progress = progress
+        self.specialize = specialize
+        """Ask for the values of single numbers that branches depend on, rather than compute both branches."""
         self.prefix = prefix
         """Put before the names of inputs and weights, so that several models can share a builder."""
 

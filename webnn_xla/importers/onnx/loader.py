@@ -156,9 +156,11 @@ def compile_model(
     values: Mapping[str, Any] | None,
     progress: Progress | None = None,
     options: Mapping[str, Any] | None = None,
+    *,
+    specialize: bool = False,
 ) -> tuple[OnnxGraph, Mapping[str, Callable[[], Array]]]:
     """The graph without its weights, and how to read each of them."""
-    builder, importer, inputs, results = record(model, context, dims, values, progress)
+    builder, importer, inputs, results = record(model, context, dims, values, progress, specialize=specialize)
     outputs: dict[str, MLOperand] = {}
     boundaries: dict[str, Boundary] = {}
     taken: set[int] = set()
@@ -190,6 +192,8 @@ def record(
     dims: Mapping[str, Any] | None,
     values: Mapping[str, Any] | None,
     progress: Progress | None = None,
+    *,
+    specialize: bool = False,
 ) -> tuple[MLGraphBuilder, Importer, dict[str, Boundary], dict[str, Tensor]]:
     """The model in a builder, not compiled."""
     fixed = _fixed(model, values)
@@ -200,7 +204,7 @@ def record(
     shapes = model.shapes(given)
     builder = MLGraphBuilder(context)
     reading = None if progress is None else (lambda done, total: progress("reading", done, total))
-    importer = Importer(model, builder, shapes, fixed, reading)
+    importer = Importer(model, builder, shapes, fixed, reading, specialize=specialize)
     results = importer.run()
     ports = {port.name: port.dtype for port in model.inputs}
     inputs = {name: Boundary(dtype, shapes[name], fixed.get(name)) for name, dtype in ports.items() if dtype is not None}

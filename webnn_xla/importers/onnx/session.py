@@ -262,7 +262,9 @@ class Session:
                 if isinstance(dimension, str):
                     dims.setdefault(dimension, size)
         dims = {name: size for name, size in dims.items() if name in free or any(p.name == name for p in self.inputs)}
-        graph, readers = compile_model(self.model, self.context, dims, {**self._values, **fixed}, self._progress, self._options)
+        graph, readers = compile_model(
+            self.model, self.context, dims, {**self._values, **fixed}, self._progress, self._options, specialize=True
+        )
         # The device's arrays of an earlier graph are taken as they are: nothing is read or copied again.
         names = graph._names
         graph._bind({names[name]: self._weights[name] for name in readers if name in self._weights})

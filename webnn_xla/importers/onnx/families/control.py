@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -39,6 +40,9 @@ def if_op(n: Node) -> list[Value]:
     condition = n[0]
     if condition.data is not None:
         return run(n, "then_branch" if bool(np.all(condition.data)) else "else_branch", [])
+    shapes = n.importer.shapes
+    if n.importer.specialize and condition.sources and all(math.prod(shapes[name]) == 1 for name in condition.sources):
+        raise NeedsValue("the condition (input 0)", condition.sources)
     before = len(n.importer.problems)
     try:
         yes, no = run(n, "then_branch", []), run(n, "else_branch", [])

