@@ -6,6 +6,7 @@ backend, and never an access outside. Where several updates go to one element, i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -31,6 +32,7 @@ from webnn_xla.lowering.op import (
     require,
 )
 from webnn_xla.lowering.primitives import broadcast_along, constant, require_axis
+from webnn_xla.lowering.tosa import Emitter, Tensor, fail
 
 COMMON_8 = COMMON + INTEGERS_8
 
@@ -120,6 +122,52 @@ def coordinate_shape(input: Descriptor, indices: Descriptor) -> Shape:
     return Shape((*indices.shape[:-1], *input.shape[depth:]))
 
 
+def tosa_positions(t: Emitter, indices: Tensor, sizes: Sequence[int]) -> Tensor:
+    """``wrap_and_clamp`` in TOSA, where an index out of bounds is unpredictable: i32 in 0 … size - 1."""
+    bound = np.asarray(sizes)
+    if indices.value is not None:
+        value = indices.value.astype(np.int64) % 2**32 if indices.unsigned else indices.value.astype(np.int64)
+        return t.const(np.clip(np.where(value < 0, value + bound, value), 0, bound - 1), "i32")
+    bound = bound if len(set(sizes)) > 1 else bound[:1].reshape((1,) * indices.rank)
+    if indices.unsigned:
+        indices = t.select(t.compare("greater", t.scalar(0, indices), indices), INT32.high, indices)
+        return t.minimum(indices, t.const(bound - 1, "i32"))
+    limited = t.maximum(t.minimum(indices, t.const(bound - 1, indices.element)), t.const(-bound, indices.element))
+    index = t.cast(limited, "i32")
+    return t.select(t.compare("greater", t.scalar(0, index), index), t.add(index, t.const(bound, "i32")), index)
+
+
+def _tosa_linear(t: Emitter, indices: Tensor, sizes: Sequence[int]) -> Tensor:
+    """Coordinates as positions in the elements, or slices, in row-major order: [1, count]."""
+    positions = tosa_positions(t, indices, sizes)
+    strides = [math.prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
+    if positions.value is not None:
+        return t.const((positions.value * strides).sum(-1).reshape(1, -1), "i32")
+    if len(sizes) > 1:
+        last = positions.rank - 1
+        positions = t.reduce("reduce_sum", t.mul(positions, t.const(strides, "i32")), last)
+    return t.reshape(positions, (1, positions.size))
+
+
+def _tosa_rows(t: Emitter, x: Tensor, axis: int) -> Tensor:
+    """[all other elements, those along ``axis``]"""
+    moved = t.transpose(x, [dimension for dimension in range(x.rank) if dimension != axis] + [axis])
+    return t.reshape(moved, (x.size // x.shape[axis], x.shape[axis]))
+
+
+def _tosa_from_rows(t: Emitter, rows: Tensor, shape: Sequence[int], axis: int) -> Tensor:
+    """The inverse of ``_tosa_rows``, to ``shape``."""
+    moved = t.reshape(rows, (*shape[:axis], *shape[axis + 1 :], shape[axis]))
+    last = len(shape) - 1
+    return t.transpose(moved, (*range(axis), last, *range(axis, last)))
+
+
+def _tosa_distinct(rows: Tensor) -> None:
+    """Refuses constant indices that repeat. Those known at run time only are the caller's business."""
+    if rows.value is not None and any(len(set(row)) < len(row) for row in rows.value.tolist()):
+        fail("indices repeat, which is unpredictable in SCATTER")
+
+
 class Gather(Op):
     """Slices of the input at ``indices`` along ``axis``: the shape of the indices takes the place of that dimension.
 
@@ -149,6 +197,10 @@ class Gather(Op):
         sizes = (*input.shape[:axis], 1, *input.shape[axis + 1 :])
         return lax.gather(input, coordinates, numbers, sizes, mode=CLIP)
 
+    @staticmethod
+    def to_tosa(t: Emitter, input: Tensor, indices: Tensor, axis: int) -> Tensor:
+        return t.take(input, tosa_positions(t, indices, (input.shape[axis],)), axis)
+
 
 class GatherElements(Op):
     """Elements of the input at ``indices`` along ``axis``, and at the position of the index along all other dimensions.
@@ -173,6 +225,13 @@ class GatherElements(Op):
     def lower(input: Array, indices: Array, axis: int) -> Array:
         return gather_coordinates(input, as_coordinates(wrap(indices, (input.shape[axis],)), axis))
 
+    @staticmethod
+    def to_tosa(t: Emitter, input: Tensor, indices: Tensor, axis: int) -> Tensor:
+        positions = tosa_positions(t, indices, (input.shape[axis],))
+        values, rows = _tosa_rows(t, input, axis), _tosa_rows(t, positions, axis)
+        gathered = t.gather(t.reshape(values, (*values.shape, 1)), rows)
+        return _tosa_from_rows(t, gathered, indices.shape, axis)
+
 
 class GatherND(Op):
     """Elements of the input, or slices of its trailing dimensions, at the coordinates in the last dimension of ``indices``.
@@ -194,6 +253,13 @@ class GatherND(Op):
     @staticmethod
     def lower(input: Array, indices: Array) -> Array:
         return gather_coordinates(input, wrap(indices, input.shape[: indices.shape[-1]]))
+
+    @staticmethod
+    def to_tosa(t: Emitter, input: Tensor, indices: Tensor) -> Tensor:
+        depth = indices.shape[-1]
+        values = t.reshape(input, (1, math.prod(input.shape[:depth]), math.prod(input.shape[depth:])))
+        gathered = t.gather(values, _tosa_linear(t, indices, input.shape[:depth]))
+        return t.reshape(gathered, (*indices.shape[:-1], *input.shape[depth:]))
 
 
 class ScatterElements(Op):
@@ -221,6 +287,14 @@ class ScatterElements(Op):
     def lower(input: Array, indices: Array, updates: Array, axis: int) -> Array:
         return scatter_coordinates(input, as_coordinates(wrap_and_clamp(indices, (input.shape[axis],)), axis), updates)
 
+    @staticmethod
+    def to_tosa(t: Emitter, input: Tensor, indices: Tensor, updates: Tensor, axis: int) -> Tensor:
+        positions = tosa_positions(t, indices, (input.shape[axis],))
+        values, rows, written = (_tosa_rows(t, x, axis) for x in (input, positions, updates))
+        _tosa_distinct(rows)
+        scattered = t.scatter(t.reshape(values, (*values.shape, 1)), rows, t.reshape(written, (*written.shape, 1)))
+        return _tosa_from_rows(t, scattered, input.shape, axis)
+
 
 class ScatterND(Op):
     """A copy of the input with ``updates`` in place of elements or slices, at the coordinates in ``indices``.
@@ -246,6 +320,15 @@ class ScatterND(Op):
     def lower(input: Array, indices: Array, updates: Array) -> Array:
         return scatter_coordinates(input, wrap_and_clamp(indices, input.shape[: indices.shape[-1]]), updates)
 
+    @staticmethod
+    def to_tosa(t: Emitter, input: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
+        depth = indices.shape[-1]
+        rest = math.prod(input.shape[depth:])
+        linear = _tosa_linear(t, indices, input.shape[:depth])
+        _tosa_distinct(linear)
+        values = t.reshape(input, (1, input.size // rest, rest))
+        return t.reshape(t.scatter(values, linear, t.reshape(updates, (1, updates.size // rest, rest))), input.shape)
+
 
 class Triangular(Op):
     """The upper or lower triangle of each matrix in the last two dimensions; the rest is 0.
@@ -269,6 +352,13 @@ class Triangular(Op):
         bound = constant(diagonal, offset)
         kept = lax.ge(offset, bound) if upper else lax.le(offset, bound)
         return lax.select(broadcast_along(kept, input.shape, (input.ndim - 2, input.ndim - 1)), input, constant(0, input))
+
+    @staticmethod
+    def to_tosa(t: Emitter, input: Tensor, upper: bool, diagonal: int) -> Tensor:
+        rows, columns = input.shape[-2:]
+        offset = np.arange(columns)[None, :] - np.arange(rows)[:, None]
+        kept = t.const(offset >= diagonal if upper else offset <= diagonal, "i1")
+        return t.select(kept, input, t.scalar(0, input))
 
 
 class TriangularMatrix(Triangular):

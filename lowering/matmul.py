@@ -31,6 +31,7 @@ from webnn_xla.lowering.primitives import (
     require_broadcastable,
     widen,
 )
+from webnn_xla.lowering.tosa import Emitter, Tensor, data_type_of_element
 
 
 def product(
@@ -78,6 +79,18 @@ class Matmul(Op):
         b = broadcast_to(b, (*batch, *b.shape[-2:]))
         shared = tuple(range(len(batch)))
         return narrow(product(a, b, (rank - 1, rank - 2), target, (shared, shared)), a)
+
+    @staticmethod
+    def to_tosa(t: Emitter, a: Tensor, b: Tensor) -> Tensor:
+        batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        rows, inner, columns = a.shape[-2], a.shape[-1], b.shape[-1]
+        if math.prod(b.shape[:-2]) == 1:
+            product = t.matmul(t.reshape(a, (1, a.size // inner, inner)), t.reshape(b, (1, inner, columns)))
+        else:
+            a, b = t.broadcast_to(a, (*batch, rows, inner)), t.broadcast_to(b, (*batch, inner, columns))
+            count = math.prod(batch)
+            product = t.matmul(t.reshape(a, (count, rows, inner)), t.reshape(b, (count, inner, columns)))
+        return t.reshape(product, (*batch, rows, columns))
 
 
 class Gemm(Op):
@@ -135,3 +148,27 @@ class Gemm(Op):
                 addend = lax.mul(addend, constant(beta, addend))
             result = lax.add(result, broadcast_to(addend, result.shape))
         return narrow(result, a)
+
+    @staticmethod
+    def to_tosa(
+        t: Emitter,
+        a: Tensor,
+        b: Tensor,
+        c: Tensor | None,
+        alpha: float,
+        beta: float,
+        a_transpose: bool,
+        b_transpose: bool,
+    ) -> Tensor:
+        factors = [float(cast_number(value, data_type_of_element(a))) for value in (alpha, beta)]
+
+        def in_float32(a: Tensor, b: Tensor, *rest: Tensor) -> Tensor:
+            a, b = t.transpose(a, (1, 0)) if a_transpose else a, t.transpose(b, (1, 0)) if b_transpose else b
+            product = t.matmul(t.reshape(a, (1, *a.shape)), t.reshape(b, (1, *b.shape)))
+            result = t.reshape(product, product.shape[1:])
+            result = result if factors[0] == 1 else t.mul(result, factors[0])
+            for addend in rest:
+                result = t.add(result, addend if factors[1] == 1 else t.mul(addend, factors[1]))
+            return result
+
+        return t.in_float32(in_float32, a, b, *(() if c is None else (c,)))

@@ -38,6 +38,7 @@ from webnn_xla.lowering.primitives import (
     require_axes,
     require_axis,
 )
+from webnn_xla.lowering.tosa import Emitter, Tensor, number_bits
 
 MAX_TENSOR_COUNT = 8192
 """The specification's bound of a "valid tensor count": how many tensors ``concat`` takes and ``split`` makes."""
@@ -98,6 +99,10 @@ class Concat(Op):
     def lower(inputs: list[Array], axis: int) -> Array:
         return lax.concatenate(inputs, axis) if len(inputs) > 1 else inputs[0]
 
+    @staticmethod
+    def to_tosa(t: Emitter, inputs: list[Tensor], axis: int) -> Tensor:
+        return t.concat(inputs, axis)
+
 
 class Expand(Op):
     """Broadcasts to ``new_shape``: dimensions of size 1 repeat, and leading dimensions are added.
@@ -121,6 +126,10 @@ class Expand(Op):
     @staticmethod
     def lower(input: Array, new_shape: tuple[int, ...]) -> Array:
         return broadcast_to(input, new_shape)
+
+    @staticmethod
+    def to_tosa(t: Emitter, input: Tensor, new_shape: tuple[int, ...]) -> Tensor:
+        return t.broadcast_to(input, new_shape)
 
 
 def _edge(x: Array, axis: int, before: int, after: int) -> list[Array]:
@@ -185,6 +194,31 @@ class Pad(Movement):
                 input = lax.concatenate([part for part in parts(input, axis, before, after) if part.size], axis)
         return input
 
+    @staticmethod
+    def to_tosa(
+        t: Emitter,
+        input: Tensor,
+        beginning_padding: tuple[int, ...],
+        ending_padding: tuple[int, ...],
+        mode: str,
+        value: int | float,
+    ) -> Tensor:
+        if mode == "constant":
+            return t.pad(input, beginning_padding, ending_padding, number_bits(value, input))
+        for axis, (before, after) in enumerate(zip(beginning_padding, ending_padding, strict=True)):
+            if not before and not after:
+                continue
+            size = input.shape[axis]
+            if mode == "edge":
+                first, last = t.slice_axis(input, axis, 0, 1), t.slice_axis(input, axis, size - 1, 1)
+                first, last = t.tile_axis(first, axis, before), t.tile_axis(last, axis, after)
+            else:
+                first = t.reverse(t.slice_axis(input, axis, 1, before), axis) if before else input
+                last = t.reverse(t.slice_axis(input, axis, size - 1 - after, after), axis) if after else input
+            parts = zip((first, input, last), (before, 1, after), strict=True)
+            input = t.concat([part for part, count in parts if count], axis)
+        return input
+
 
 class Reshape(Op):
     """The same elements, in row-major order, in another shape.
@@ -210,6 +244,10 @@ class Reshape(Op):
     def lower(input: Array, new_shape: tuple[int, ...]) -> Array:
         return lax.reshape(input, new_shape)
 
+    @staticmethod
+    def to_tosa(t: Emitter, input: Tensor, new_shape: tuple[int, ...]) -> Tensor:
+        return t.reshape(input, new_shape)
+
 
 class Reverse(Movement):
     """Reverses the order of the elements along ``axes``.
@@ -229,6 +267,12 @@ class Reverse(Movement):
     @staticmethod
     def lower(input: Array, axes: tuple[int, ...] | None) -> Array:
         return lax.rev(input, tuple(range(input.ndim)) if axes is None else axes)
+
+    @staticmethod
+    def to_tosa(t: Emitter, input: Tensor, axes: tuple[int, ...] | None) -> Tensor:
+        for axis in range(input.rank) if axes is None else axes:
+            input = t.reverse(input, axis)
+        return input
 
 
 class Slice(Movement):
@@ -268,6 +312,15 @@ class Slice(Movement):
         steps = None if strides is None else [min(step, size) for step, size in zip(strides, sizes, strict=True)]
         return lax.slice(input, starts, limits, steps)
 
+    @staticmethod
+    def to_tosa(
+        t: Emitter, input: Tensor, starts: tuple[int, ...], sizes: tuple[int, ...], strides: tuple[int, ...] | None
+    ) -> Tensor:
+        input = t.slice(input, starts, sizes)
+        for axis, stride in enumerate(strides or ()):
+            input = t.slice_axis(input, axis, 0, sizes[axis], stride)
+        return input
+
 
 class Split(Op):
     """Parts of the input along ``axis``: ``splits`` equal ones, or one of each size in ``splits``. Returns a list.
@@ -304,6 +357,14 @@ class Split(Op):
             start += size
         return parts
 
+    @staticmethod
+    def to_tosa(t: Emitter, input: Tensor, splits: int | tuple[int, ...], axis: int) -> list[Tensor]:
+        parts, start = [], 0
+        for size in _split_sizes(input.shape[axis], splits):
+            parts.append(t.slice_axis(input, axis, start, size))
+            start += size
+        return parts
+
 
 def _split_sizes(dimension: int, splits: int | tuple[int, ...]) -> Sequence[int]:
     return [dimension // splits] * splits if isinstance(splits, int) else splits
@@ -336,6 +397,10 @@ class Tile(Movement):
         repeated = lax.broadcast_in_dim(input, shape, axes)
         return lax.reshape(repeated, [size * count for size, count in zip(input.shape, repetitions, strict=True)])
 
+    @staticmethod
+    def to_tosa(t: Emitter, input: Tensor, repetitions: tuple[int, ...]) -> Tensor:
+        return t.tile(input, repetitions)
+
 
 class Transpose(Movement):
     """Permutes the dimensions: output dimension i is input dimension ``permutation[i]``.
@@ -357,3 +422,7 @@ class Transpose(Movement):
     @staticmethod
     def lower(input: Array, permutation: tuple[int, ...] | None) -> Array:
         return lax.transpose(input, tuple(reversed(range(input.ndim))) if permutation is None else permutation)
+
+    @staticmethod
+    def to_tosa(t: Emitter, input: Tensor, permutation: tuple[int, ...] | None) -> Tensor:
+        return t.transpose(input, tuple(reversed(range(input.rank))) if permutation is None else permutation)

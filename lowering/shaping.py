@@ -12,6 +12,7 @@ from webnn_xla.lowering.kinds import DATA_TYPE, NUMBER, UINT32, UINT32S
 from webnn_xla.lowering.movement import COMMON_8, require_shape
 from webnn_xla.lowering.op import ANY, MOVED, Op, Operand, Option, Output, Param, Same, reject, require
 from webnn_xla.lowering.primitives import require_axes
+from webnn_xla.lowering.tosa import Emitter, Tensor
 
 
 class ShapeRule(Op, abstract=True):
@@ -42,6 +43,10 @@ class Squeeze(ShapeRule):
     def lower(input: Array, axes: tuple[int, ...] | None) -> Array:
         return lax.reshape(input, _squeezed(input.shape, axes))
 
+    @staticmethod
+    def to_tosa(t: Emitter, input: Tensor, axes: tuple[int, ...] | None) -> Tensor:
+        return t.reshape(input, _squeezed(input.shape, axes))
+
 
 def _squeezed(shape: tuple[int, ...], axes: tuple[int, ...] | None) -> tuple[int, ...]:
     return tuple(size for axis, size in enumerate(shape) if size != 1 or (axes and axis not in axes))
@@ -65,6 +70,10 @@ class Unsqueeze(ShapeRule):
     @staticmethod
     def lower(input: Array, axes: tuple[int, ...]) -> Array:
         return lax.reshape(input, _unsqueezed(input.shape, axes))
+
+    @staticmethod
+    def to_tosa(t: Emitter, input: Tensor, axes: tuple[int, ...]) -> Tensor:
+        return t.reshape(input, _unsqueezed(input.shape, axes))
 
 
 def _unsqueezed(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
@@ -91,6 +100,10 @@ class FlattenTo2d(ShapeRule):
     @staticmethod
     def lower(input: Array, axis: int) -> Array:
         return lax.reshape(input, (math.prod(input.shape[:axis]), math.prod(input.shape[axis:])))
+
+    @staticmethod
+    def to_tosa(t: Emitter, input: Tensor, axis: int) -> Tensor:
+        return t.reshape(input, (math.prod(input.shape[:axis]), math.prod(input.shape[axis:])))
 
 
 class FillSequence(Op):
@@ -137,6 +150,18 @@ class FillSequence(Op):
         index = lax.iota(wide, math.prod(shape))
         values = lax.add(lax.mul(index, _scalar(step, wide, index.shape)), _scalar(start, wide, index.shape))
         return lax.convert_element_type(lax.reshape(values, shape), data_type.numpy)
+
+    @staticmethod
+    def to_tosa(
+        t: Emitter, data_type: MLOperandDataType, shape: tuple[int, ...], start: int | float, step: int | float
+    ) -> Tensor:
+        if step == 0:
+            values = np.full(shape, np.asarray(cast_number(start, data_type), _exact(data_type)))
+        elif data_type.is_integer:
+            values = np.array([int(start) + i * int(step) for i in range(math.prod(shape))], _exact(data_type)).reshape(shape)
+        else:
+            values = (np.arange(math.prod(shape)) * float(step) + float(start)).reshape(shape)
+        return t.data(values.astype(data_type.numpy), data_type)
 
 
 def _exact(data_type: MLOperandDataType) -> np.dtype:

@@ -22,10 +22,12 @@ from typing import Any, Final, NoReturn
 import ml_dtypes
 import numpy as np
 
-from webnn_xla.dtypes import Descriptor, MLOperandDataType
+from webnn_xla.dtypes import Descriptor, MLOperandDataType, cast_number
 
 MAX_RANK: Final = 6
 """Of TOSA tensors, in every level."""
+
+FOUR_BITS: Final = "TOSA has 4-bit integers as weights of convolutions only"
 
 _ELEMENT: Final = {
     "float32": "f32",
@@ -107,6 +109,13 @@ def data_type_of_element(x: Tensor) -> MLOperandDataType:
     return MLOperandDataType.of(next(name for name in names if x.is_float or name.startswith("u") == x.unsigned))
 
 
+def number_bits(value: int | float, like: Tensor) -> Any:
+    """A number cast to the WebNN type of ``like``, as TOSA's element type has its bits."""
+    data_type = data_type_of_element(like)
+    number = np.asarray(cast_number(value, data_type), data_type.numpy)
+    return number.view(f"i{number.itemsize}") if like.unsigned and data_type.bits >= 8 else number
+
+
 def fail(reason: str) -> NoReturn:
     """Says why TOSA cannot express an op."""
     raise TosaUnsupported(reason)
@@ -162,8 +171,8 @@ class Emitter:
     def _check(self, name: str, tensor: Tensor) -> None:
         if tensor.is_flat and name not in ("reshape", "identity"):
             fail(f"TOSA tensors have rank {MAX_RANK} at most, this one has {tensor.rank}")
-        if tensor.element == "i4" and name not in ("identity", "conv2d", "depthwise_conv2d", "transpose_conv2d"):
-            fail("TOSA has 4-bit integers as weights of convolutions only")
+        if tensor.element == "i4" and name != "identity":
+            fail(FOUR_BITS)
         if tensor.element == "i64" and self.version == "1.0":
             fail("TOSA 1.0 has no 64-bit integers; 1.1 has")
         if tensor.is_float and "pro_fp" not in self.profiles:
@@ -180,6 +189,12 @@ class Emitter:
             )
             self._constants[key] = replace(made, value=array)
         return self._constants[key]
+
+    def data(self, array: np.ndarray[Any, Any], data_type: MLOperandDataType) -> Tensor:
+        """A constant in a WebNN data type."""
+        unsigned = not data_type.is_signed
+        signed = array.view(f"i{array.dtype.itemsize}") if array.dtype.kind == "u" else array
+        return replace(self.const(signed, element_type(data_type)), unsigned=unsigned)
 
     def shape(self, sizes: Sequence[int]) -> Any:
         """A constant of type ``!tosa.shape``."""
@@ -335,6 +350,9 @@ class Emitter:
 
         return self.on_axis(widen, x, axis)
 
+    def tile_axis(self, x: Tensor, axis: int, count: int) -> Tensor:
+        return self.tile(x, [count if dimension == axis else 1 for dimension in range(x.rank)]) if count else x
+
     def reverse(self, x: Tensor, axis: int) -> Tensor:
         if x.shape[axis] == 1:
             return x
@@ -429,6 +447,10 @@ class Emitter:
         """TOSA's CAST: float to integer rounds half to even and saturates."""
         if x.element == element:
             return replace(x, unsigned=unsigned)
+        if {x.element, element} == {"bf16", "f16"}:
+            x = self.cast(x, "f32")
+        if "i64" in (x.element, element) and (x.is_float or element in ("f32", "f16", "bf16")):
+            fail("TOSA has no CAST between 64-bit integers and floats")
         if x.value is not None and x.element in ("i4", "i64") and element in ("i32", "i64"):
             return replace(self.const(x.value.astype(_NUMPY[element]), element), unsigned=unsigned)
         return replace(self.elementwise("cast", (x,), element), unsigned=unsigned)

@@ -7,6 +7,7 @@ the PyPI package ``tosa-tools``; the text needs nothing.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -20,7 +21,7 @@ import numpy as np
 
 from webnn_xla.errors import ArgumentError, NotSupportedError, OperationError, printable
 from webnn_xla.graph import Graph, Node, Value
-from webnn_xla.lowering.tosa import Emitter, Tensor, TosaUnsupported, describe
+from webnn_xla.lowering.tosa import FOUR_BITS, Emitter, Tensor, TosaUnsupported, describe
 
 VERSIONS: Final = {"1.0": "1.0", "1.1": "1.1.draft"}
 PROFILES: Final = ("pro_int", "pro_fp")
@@ -50,6 +51,8 @@ class TosaModule:
     version: str
     profiles: tuple[str, ...]
     operators: tuple[str, ...]
+    outputs: tuple[str, ...]
+    """Names of the function's results, in order: those of the graph, but for what refusals leave out."""
     refusals: tuple[Refusal, ...] = ()
 
     def validate(self) -> None:
@@ -108,13 +111,14 @@ def export(
 
     Errors: ArgumentError for an unknown version or profile; NotSupportedError that names each op that TOSA cannot say
     and why, unless ``allow_partial``: then the report is in ``refusals`` and outputs that depend on them are left out.
+    Tensors of rank 7 and more are parameters and results of one dimension, in row-major order: TOSA takes no more than 6.
     """
     profiles = (profile,) if isinstance(profile, str) else tuple(profile)
     if version not in VERSIONS:
         raise ArgumentError(f"got {version!r}; allowed: {', '.join(VERSIONS)}", operator="tosa", operand="version")
     if not profiles or not set(profiles) <= set(PROFILES):
         raise ArgumentError(f"got {profile!r}; allowed: {', '.join(PROFILES)}", operator="tosa", operand="profile")
-    emitter = Emitter()
+    emitter = Emitter(version, profiles)
     tensors: dict[Value, Tensor] = {}
     arguments: list[str] = []
     refusals: list[Refusal] = []
@@ -141,29 +145,38 @@ def export(
         emitter.op("identity", (tensor,), tensor.element, tensor.shape, unsigned=tensor.unsigned) for tensor in results.values()
     ]
     signature = ", ".join(f"{tensor.type} {{tosa.tensor_name = {_quote(name)}}}" for name, tensor in results.items())
-    body = "\n    ".join(emitter.lines)
+    body = "\n    ".join(_used(emitter.lines))
     values, types = ", ".join(t.name for t in finals), ", ".join(t.type for t in finals)
     text = (
         f"module {{\n  func.func @main({', '.join(arguments)}) -> ({signature}) {{\n    {body}\n"
         f"    return{' ' + values + ' : ' + types if finals else ''}\n  }}\n}}\n"
     )
-    return TosaModule(text, version, profiles, tuple(sorted(emitter.operators)), tuple(refusals))
+    return TosaModule(text, version, profiles, tuple(emitter.operators), tuple(results), tuple(refusals))
+
+
+def _used(lines: Sequence[str]) -> list[str]:
+    """The lines without constants that nothing reads: they may be of types that the version has not."""
+    read = {name for line in lines for name in re.findall(r"%v\d+", line.partition(" = ")[2])}
+    return [line for line in lines if not line.split("(", 1)[0].endswith('const"') or line.split(" ", 1)[0] in read]
 
 
 def _emit(node: Node, emitter: Emitter, tensors: dict[Value, Tensor], refusals: list[Refusal]) -> None:
     rule = getattr(node.op, "to_tosa", None)
     emitter.location = _quote(node.label or node.op.name)
-    written = len(emitter.lines)
+    written, operators = len(emitter.lines), dict(emitter.operators)
     arguments: dict[str, Any] = dict.fromkeys(node.op.operands())
     for name, operand in node.operands.items():
         arguments[name] = [tensors[item] for item in operand] if isinstance(operand, tuple) else tensors[operand]
     try:
         if rule is None:
             raise TosaUnsupported("there is no rule for it")
+        if any(value.descriptor.data_type.bits == 4 and tensors[value].value is None for value in node.inputs()):
+            raise TosaUnsupported(FOUR_BITS)
         made = rule(emitter, **arguments, **node.attributes)
     except TosaUnsupported as reason:
         # Constants written so far stay: others may share them, and they harm nobody.
         emitter.lines[written:] = [line for line in emitter.lines[written:] if '"tosa.const"' in line]
+        emitter.operators = operators
         refusals.append(Refusal(node.op.name, node.label, str(reason)))
         return
     for value, tensor in zip(node.outputs, made if isinstance(made, (list, tuple)) else [made], strict=True):
