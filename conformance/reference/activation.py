@@ -47,8 +47,8 @@ def elu(input: Array, alpha: float) -> Array:
 
 
 @reference("gelu", _cases())
-def gelu(input: Array) -> Array:
-    return np.asarray(0.5 * input * scipy_special.erfc(-input / np.sqrt(2)))
+def gelu(input: Array) -> Scaled:
+    return Scaled(np.asarray(0.5 * input * scipy_special.erfc(-input / np.sqrt(2))), np.abs(input))
 
 
 @reference("hard_sigmoid", _cases({}, {"alpha": 0.25, "beta": 0.5}, {"alpha": -2, "beta": 3}))

@@ -97,12 +97,11 @@ def _layer_cases(data_type: MLOperandDataType, rng: Rng) -> Iterator[Case]:
 
     for shape in shapes():
         rank = len(shape)
-        for names in _AFFINE[::3]:
-            yield case(shape, None, names)
-            yield case(shape, [], names)
-            yield case(shape, list(range(rank))[::-1], names, note="all, backward")
-            if rank > 1:
-                yield case(shape, [rank - 1, 0], names, note="last and first")
+        yield case(shape, None, _AFFINE[rank % 4])
+        yield case(shape, [], _AFFINE[3 - rank % 4])
+        yield case(shape, list(range(rank))[::-1], _AFFINE[3], note="all, backward")
+        if rank > 1:
+            yield case(shape, [rank - 1, 0], _AFFINE[3], note="last and first")
     for axes in ([2], [0, 2], [3, 1, 2], [1, 3], [0]):
         for names in _AFFINE[1:]:
             yield case((4, 3, 5, 6), axes, names, epsilon=0.125)

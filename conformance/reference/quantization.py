@@ -39,19 +39,25 @@ def _quantize_cases(data_type: MLOperandDataType, rng: Rng) -> Iterator[Case]:
         yield Case({**operands, "zero_point": zero_point}, types={"zero_point": integer}, note=f"to {integer}")
     halves = np.concatenate([np.arange(-6, 6) / 2, np.arange(-300, 300, 7) / 2])
     for name in _INTEGERS[:4]:
-        integer = MLOperandDataType.of(name)
-        for zero_point in special(integer):
-            for values, scale in ((halves, 1.0), (special(data_type), 0.5), (special(data_type) * 3, 2.0**-14)):
-                operands = {"input": values, "scale": np.array([scale]), "zero_point": np.array([zero_point])}
-                yield Case(operands, types={"zero_point": name}, note=f"to {name}, saturating")
+        zero_point = special(MLOperandDataType.of(name))[:, None]
+        for values, scale in ((halves, 1.0), (special(data_type), 0.5), (special(data_type) * 3, 2.0**-14)):
+            input = np.broadcast_to(values, (len(zero_point), len(values)))
+            operands = {"input": input, "scale": np.full(zero_point.shape, scale), "zero_point": zero_point}
+            yield Case(operands, types={"zero_point": name}, note=f"to {name}, saturating")
+    steps = numbers(data_type, rng, (20, 1), 0.001, 3).astype(data_type.numpy).astype(np.float64)
+    operands = {"input": (np.arange(-120, 120) + 0.5) * steps, "scale": steps}
+    for name in ("int8", "int32"):
+        yield Case({**operands, "zero_point": np.zeros((20, 1))}, types={"zero_point": name}, note=f"to {name}, near halves")
 
 
 @reference("quantize_linear", _quantize_cases)
 def quantize_linear(input: Array, scale: Array, zero_point: Array) -> Array:
+    """The specification divides in the operands' own type, so that what is a half depends on it: float32 here."""
     low, high = int(np.iinfo(zero_point.dtype).min), int(np.iinfo(zero_point.dtype).max)
-    quotients = input / _repeat(scale, input.shape)
-    results = []
-    for quotient, offset in zip(quotients.ravel().tolist(), _repeat(zero_point, input.shape).ravel().tolist(), strict=True):
+    quotients = np.divide(input.astype(np.float32), _repeat(scale, input.shape).astype(np.float32))
+    results: list[int] = []
+    for divided, offset in zip(quotients.flat, _repeat(zero_point, input.shape).ravel().tolist(), strict=True):
+        quotient = float(divided)
         if math.isnan(quotient):
             results.append(0)
         elif math.isinf(quotient):
@@ -78,6 +84,8 @@ def _dequantize_cases(data_type: MLOperandDataType, rng: Rng) -> Iterator[Case]:
         grid = np.broadcast_to(corner[:, None], (len(corner), len(corner)))
         operands = {"input": grid, "zero_point": grid.T, "scale": np.full(grid.shape, 0.75)}
         yield Case(operands, types={"scale": kind}, note=f"to {kind}, extremes")
+        operands = {name: numbers(data_type, rng, (500,), low, high) for name in ("input", "zero_point")}
+        yield Case({**operands, "scale": rng.uniform(0.01, 3, 500)}, types={"scale": kind}, note=f"to {kind}, whole range")
 
 
 @reference("dequantize_linear", _dequantize_cases)
@@ -85,4 +93,4 @@ def dequantize_linear(input: Array, scale: Array, zero_point: Array) -> Array:
     offsets = _repeat(zero_point, input.shape).ravel().tolist()
     # Differences of 32-bit integers are exact in float64.
     differences = [float(value - offset) for value, offset in zip(input.ravel().tolist(), offsets, strict=True)]
-    return np.multiply(np.array(differences).reshape(input.shape), _repeat(scale, input.shape))
+    return np.asarray(np.array(differences).reshape(input.shape) * _repeat(scale, input.shape))
