@@ -40,7 +40,7 @@ def mel_filters() -> Array:
     rising = (bins - edges[:-2, None]) / (edges[1:-1] - edges[:-2])[:, None]
     falling = (edges[2:, None] - bins) / (edges[2:] - edges[1:-1])[:, None]
     triangles = np.maximum(0, np.minimum(rising, falling))
-    return triangles * (2 / (edges[2:] - edges[:-2]))[:, None]
+    return np.asarray(triangles * (2 / (edges[2:] - edges[:-2]))[:, None])
 
 
 def log_mel(samples: Array) -> Array:
@@ -52,7 +52,7 @@ def log_mel(samples: Array) -> Array:
     power = np.abs(np.fft.rfft(frames * window, axis=1)) ** 2
     levels = np.log10(np.maximum(mel_filters() @ power.T, 1e-10))
     levels = np.maximum(levels, levels.max() - 8)
-    return ((levels + 4) / 4)[None].astype(np.float32)
+    return np.asarray(((levels + 4) / 4)[None], np.float32)
 
 
 class Transcriber:

@@ -10,7 +10,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 MICROSOFT = "com.microsoft"
-F, I = TensorProto.FLOAT, TensorProto.INT64
+F, INT = TensorProto.FLOAT, TensorProto.INT64
 
 
 class Net:
@@ -143,7 +143,7 @@ class Net:
 def gpt2(layers: int = 2, size: int = 32, heads: int = 4, words: int = 50) -> onnx.ModelProto:
     """A decoder with a KV cache; layer norms written out, opset 13."""
     net = Net(1, opset=13)
-    ids = net.input("input_ids", ["batch", "seq"], I)
+    ids = net.input("input_ids", ["batch", "seq"], INT)
     first = net.input("past.0.key", ["batch", heads, "past", size // heads])
     net.inputs.pop()
     past = net.dim(first, 2)
@@ -168,8 +168,8 @@ def llama(layers: int = 2, size: int = 64, heads: int = 4, groups: int = 2, word
     """Grouped-query attention with rotary embedding and a cache, 4-bit weights, fused norms."""
     net = Net(2)
     h = size // heads
-    ids = net.input("input_ids", ["batch", "seq"], I)
-    mask = net.input("attention_mask", ["batch", "total"], I)
+    ids = net.input("input_ids", ["batch", "seq"], INT)
+    mask = net.input("attention_mask", ["batch", "total"], INT)
     lengths = net.Cast(net.Sub(net.ReduceSum(mask, net.ints(1), keepdims=0), net.const(np.array(1))), to=TensorProto.INT32)
     total = net.Cast(net.Squeeze(net.Slice(net.Shape(mask), net.ints(1), net.ints(2)), net.ints(0)), to=TensorProto.INT32)
     angle = np.outer(np.arange(64), 10000.0 ** (-np.arange(h // 2) / (h // 2)))
@@ -208,7 +208,7 @@ def rotary_decoder(size: int = 64, heads: int = 4) -> onnx.ModelProto:
     net = Net(3)
     h = size // heads
     x, bias = net.input("x", ["batch", "seq", size]), net.input("bias", [1, heads, "seq", "seq"])
-    places = net.input("position_ids", ["batch", "seq"], I)
+    places = net.input("position_ids", ["batch", "seq"], INT)
     angle = np.outer(np.arange(64), 10000.0 ** (-np.arange(h // 2) / (h // 2)))
     tables = net.const(np.cos(angle)), net.const(np.sin(angle))
     q, k, v = (net.linear(x, size, size) for _ in range(3))
@@ -240,7 +240,7 @@ def whisper_encoder(size: int = 32, heads: int = 4, mels: int = 20) -> onnx.Mode
 def whisper_decoder(size: int = 32, heads: int = 4, words: int = 50) -> onnx.ModelProto:
     """Self-attention with a cache, attention to the encoder's states."""
     net = Net(5)
-    ids, memory = net.input("input_ids", ["batch", "seq"], I), net.input("encoder_hidden_states", ["batch", "source", size])
+    ids, memory = net.input("input_ids", ["batch", "seq"], INT), net.input("encoder_hidden_states", ["batch", "source", size])
     past = net.dim("past.0.key", 2)
     length = net.dim(ids, 1)
     total = net.Add(past, length)
@@ -260,10 +260,10 @@ def whisper_decoder(size: int = 32, heads: int = 4, words: int = 50) -> onnx.Mod
 
 
 def t5(size: int = 32, heads: int = 4, words: int = 50, buckets: int = 8) -> onnx.ModelProto:
-    """Encoder and decoder with relative position buckets, computed in the graph; no scale, no biases, root-mean-square norms."""
+    """Encoder and decoder with relative position buckets, computed in the graph; no scale, no biases."""
     net = Net(6)
-    ids, mask = net.input("input_ids", ["batch", "seq"], I), net.input("attention_mask", ["batch", "seq"], I)
-    target = net.input("decoder_input_ids", ["batch", "target"], I)
+    ids, mask = net.input("input_ids", ["batch", "seq"], INT), net.input("attention_mask", ["batch", "seq"], INT)
+    target = net.input("decoder_input_ids", ["batch", "target"], INT)
     embedding = net.weight(words, size, scale=0.5)
     zero, one = net.const(np.array(0)), net.const(np.array(1))
     lowest = net.const(-1e9)
@@ -273,7 +273,7 @@ def t5(size: int = 32, heads: int = 4, words: int = 50, buckets: int = 8) -> onn
         relative = net.Sub(net.Unsqueeze(places, net.ints(0)), net.Unsqueeze(places, net.ints(1)))
         half = buckets // 2 if both else buckets
         if both:
-            base = net.Mul(net.Cast(net.Greater(relative, zero), to=I), net.const(np.array(half)))
+            base = net.Mul(net.Cast(net.Greater(relative, zero), to=INT), net.const(np.array(half)))
             distance = net.Abs(relative)
         else:
             base, distance = net.Mul(relative, zero), net.Neg(net.Min(relative, net.Mul(relative, zero)))
@@ -281,7 +281,7 @@ def t5(size: int = 32, heads: int = 4, words: int = 50, buckets: int = 8) -> onn
         ratio = net.Div(net.Cast(distance, to=F), net.const(float(exact)))
         far = net.Mul(net.Div(net.Log(ratio), net.const(math.log(16 / exact))), net.const(float(half - exact)))
         # log 0 is -inf, whose cast nobody defines: the branch is not taken, so it is kept in range.
-        far = net.Add(net.Cast(net.Max(far, net.const(0.0)), to=I), net.const(np.array(exact)))
+        far = net.Add(net.Cast(net.Max(far, net.const(0.0)), to=INT), net.const(np.array(exact)))
         far = net.Min(far, net.const(np.array(half - 1)))
         bucket = net.Add(base, net.Where(net.Less(distance, net.const(np.array(exact))), distance, far))
         table = net.Gather(net.weight(buckets, heads, scale=0.5), bucket)
@@ -321,7 +321,7 @@ def clip_text(size: int = 32, heads: int = 4, words: int = 50, dtype: type = np.
     """Causal layers with quick GELU; the embedding is the state at the last token, found by its number."""
     net = Net(7, opset=14, dtype=dtype)
     kind = F if dtype is np.float32 else TensorProto.FLOAT16
-    ids = net.input("input_ids", ["batch", "seq"], I)
+    ids = net.input("input_ids", ["batch", "seq"], INT)
     length = net.dim(ids, 1)
     places = net.Slice(net.const(np.arange(32)[None]), net.ints(0), net.Unsqueeze(length, net.ints(0)), net.ints(1))
     x = net.Add(net.Gather(net.weight(words, size, scale=0.5), ids), net.Gather(net.weight(32, size, scale=0.1), places))
@@ -399,7 +399,7 @@ def _spatial_attention(net: Net, x: str, channels: int, heads: int, context: str
 def unet(channels: int = 16, heads: int = 2) -> onnx.ModelProto:
     """A block down, a block in the middle, a block up with a skip connection; time and text as conditions."""
     net = Net(9, opset=17)
-    sample, time = net.input("sample", ["batch", 4, "height", "width"]), net.input("timestep", [1], I)
+    sample, time = net.input("sample", ["batch", 4, "height", "width"]), net.input("timestep", [1], INT)
     context = net.input("encoder_hidden_states", ["batch", "seq", channels])
     frequencies = net.const(np.exp(-math.log(10000) * np.arange(16) / 16)[None])
     angle = net.Mul(net.Unsqueeze(net.Cast(time, to=F), net.ints(1)), frequencies)

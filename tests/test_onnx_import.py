@@ -18,7 +18,7 @@ from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 from webnn_xla.importers.onnx import InvalidModelError, UnsupportedModelError  # noqa: E402
 
-F, I, B = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+F, INT, B = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 Info = onnx.ValueInfoProto
 
 
@@ -81,12 +81,12 @@ def test_unnamed_dimensions_have_names_of_their_own() -> None:
 
 
 def test_values_that_shapes_depend_on_can_be_fixed() -> None:
-    proto = model([node("Reshape", "x s", "y")], [info("x", F, [6]), info("s", I, [2])], [info("y", F, None)])
+    proto = model([node("Reshape", "x s", "y")], [info("x", F, [6]), info("s", INT, [2])], [info("y", F, None)])
     with pytest.raises(UnsupportedModelError, match=r"values=.*: s"):
         webnn.from_onnx(proto)
     graph = webnn.from_onnx(proto, values={"s": [2, 3]})
     assert graph.compute({"x": np.arange(6, dtype=np.float32)})["y"].shape == (2, 3)
-    with pytest.raises(webnn.ArgumentError, match="values.*allowed: x, s"):
+    with pytest.raises(webnn.ArgumentError, match=r"values.*allowed: x, s"):
         webnn.from_onnx(proto, values={"t": [2, 3]})
 
 
@@ -129,7 +129,7 @@ def test_check_reports_dimensions_and_counts() -> None:
 def test_errors_of_webnn_name_the_onnx_node() -> None:
     nodes = [node("Conv", "x w", "y", name="stem/conv", kernel_shape=[3, 3])]
     proto = model(nodes, [info("x", F, [1, 4, 8, 8])], [info("y", F, None)], {"w": np.ones((2, 3, 3, 3), np.float32)})
-    with pytest.raises(webnn.WebNNError, match="'stem/conv'.*got"):
+    with pytest.raises(webnn.WebNNError, match=r"'stem/conv'.*got"):
         webnn.from_onnx(proto)
 
 
@@ -152,7 +152,7 @@ def test_labels_are_node_names() -> None:
 
 
 def test_int64_is_exact() -> None:
-    proto = model([node("Add", "x c", "y")], [info("x", I, [2])], [info("y", I, [2])], {"c": np.array([1, -1])})
+    proto = model([node("Add", "x c", "y")], [info("x", INT, [2])], [info("y", INT, [2])], {"c": np.array([1, -1])})
     got = webnn.from_onnx(proto).compute({"x": np.array([2**53, -(2**62)])})["y"]
     assert got.dtype == np.int64
     assert got.tolist() == [2**53 + 1, -(2**62) - 1]
@@ -211,7 +211,7 @@ def test_shape_computations_fold() -> None:
 
 def test_empty_tensors_vanish() -> None:
     nodes = [node("Concat", "past x", "y", axis=1), node("Shape", "past", "s")]
-    proto = model(nodes, [info("past", F, [1, "p"]), info("x", F, [1, 2])], [info("y", F, None), info("s", I, None)])
+    proto = model(nodes, [info("past", F, [1, "p"]), info("x", F, [1, 2])], [info("y", F, None), info("s", INT, None)])
     graph = webnn.from_onnx(proto, dims={"p": 0})
     got = graph.compute({"past": np.zeros((1, 0), np.float32), "x": np.ones((1, 2), np.float32)})
     assert got["y"].tolist() == [[1, 1]]
@@ -239,7 +239,7 @@ def test_loop_with_a_constant_trip_count() -> None:
     body = helper.make_graph(
         [node("Mul", "v two", "w"), node("Identity", "w", "scanned"), node("Identity", "go", "on")],
         "body",
-        [info("i", I, []), info("go", B, []), info("v", F, None)],
+        [info("i", INT, []), info("go", B, []), info("v", F, None)],
         [info("on", B, []), info("w", F, None), info("scanned", F, None)],
     )
     proto = model([node("Loop", "n - x", "y all", body=body)], [info("x", F, [2])], [info("y", F, None), info("all", F, None)],
@@ -327,12 +327,12 @@ def test_buckets_pad_and_cut() -> None:
     assert len(session.graphs) == 2
     with pytest.raises(webnn.ArgumentError, match="at most 8, its largest bucket"):
         session.run({"x": np.ones((1, 9, 40), np.float32)})
-    with pytest.raises(webnn.ArgumentError, match="buckets.*allowed: batch, seq"):
+    with pytest.raises(webnn.ArgumentError, match=r"buckets.*allowed: batch, seq"):
         webnn.Session(proto, buckets={"sequence": [4]})
 
 
 def test_a_session_specialises_for_values_that_shapes_depend_on() -> None:
-    proto = model([node("Reshape", "x s", "y")], [info("x", F, [6]), info("s", I, [2])], [info("y", F, None)])
+    proto = model([node("Reshape", "x s", "y")], [info("x", F, [6]), info("s", INT, [2])], [info("y", F, None)])
     session = webnn.Session(proto)
     for shape in ([2, 3], [3, 2], [2, 3]):
         assert session.run({"x": np.zeros(6, np.float32), "s": np.array(shape)})["y"].shape == tuple(shape)

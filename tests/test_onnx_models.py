@@ -64,10 +64,10 @@ def test_text_recognition_agrees_and_reads() -> None:
 
 def test_file_types() -> None:
     package("magika")
-    from examples.filetype import Identifier, model_folder
-
     import zipfile
     from io import BytesIO
+
+    from examples.filetype import Identifier, model_folder
 
     archive = BytesIO()
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:

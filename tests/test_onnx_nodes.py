@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("onnx")
 
-from webnn_xla.conformance import onnx_nodes  # noqa: E402
-from webnn_xla.context import ML  # noqa: E402
+from webnn_xla.conformance import onnx_nodes
+from webnn_xla.context import ML
 
 STEP = 11
 """Every which case runs here. It shares no factor with the patterns in which the cases are written."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -146,6 +146,8 @@ def read_model(source: Source) -> Model:
             ) from None
     if not proto.HasField("graph") or not proto.opset_import:
         raise DataError(f"{printable(name)!r} is not an ONNX model: it has no graph or no operator set", operator="from_onnx")
+    if not all(isinstance(text, str) for text in _texts(proto)):
+        raise DataError(f"{printable(name)!r} has names that are not text in UTF-8", operator="from_onnx")
     opsets = {_domain(entry.domain): int(entry.version) for entry in proto.opset_import}
     newest = onnx.defs.onnx_opset_version()
     if "" in opsets and not 1 <= opsets[""] <= newest:
@@ -164,6 +166,31 @@ def read_model(source: Source) -> Model:
     if not outputs:
         raise DataError("the graph has no outputs", operator="from_onnx")
     return Model(proto, folder, name, opsets, functions, inputs, outputs)
+
+
+def _texts(proto: onnx.ModelProto) -> Iterator[Any]:
+    """Every name in the model. protobuf gives bytes in place of a string for what is not UTF-8."""
+    yield from (entry.domain for entry in proto.opset_import)
+    stack: list[Any] = [proto.graph, *proto.functions]
+    while stack:
+        graph = stack.pop()
+        yield graph.name
+        if isinstance(graph, onnx.FunctionProto):
+            yield from (graph.domain, *graph.input, *graph.output, *graph.attribute)
+            yield from (entry.domain for entry in graph.opset_import)
+        else:
+            for info in (*graph.input, *graph.output):
+                yield info.name
+                yield from (d.dim_param for d in info.type.tensor_type.shape.dim)
+            yield from (tensor.name for tensor in graph.initializer)
+            yield from (entry.value for tensor in graph.initializer for entry in tensor.external_data)
+            yield from (sparse.values.name for sparse in graph.sparse_initializer)
+        for node in graph.node:
+            yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+            for attribute in node.attribute:
+                yield from (attribute.name, attribute.ref_attr_name)
+                stack.extend([attribute.g] if attribute.HasField("g") else [])
+                stack.extend(attribute.graphs)
 
 
 def _domain(domain: str) -> str:

@@ -19,6 +19,8 @@ MAX_ONE_HOT = 1 << 26
 @onnx_op("Gather")
 def gather(n: Node) -> Tensor:
     x, indices = n[0], n[1]
+    if not x.rank:
+        raise Malformed(f"a gather from {x}, which has no axes")
     axis = n.axis(n.attr("axis", 0), x.rank)
     if indices.data is not None and indices.size and x.size:
         low, high = int(indices.data.min()), int(indices.data.max())
