@@ -42,6 +42,7 @@ notebooks: $(STAMP)
 	$(BIN)/python -m notebooks.run --save
 
 bench: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[bench]"
 	$(BIN)/python -m benchmarks
 
 clean:

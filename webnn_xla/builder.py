@@ -6,7 +6,7 @@ https://www.w3.org/TR/webnn/#api-mlgraphbuilder.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -239,18 +239,42 @@ class MLGraphBuilder(OpMethods):
 
     # Building
 
-    def build(self, outputs: Mapping[str, MLOperand], **options: Any) -> MLGraph:
+    def build(
+        self,
+        outputs: Mapping[str, MLOperand],
+        *,
+        optimize: bool | Iterable[str] | None = None,
+        alias: Mapping[str, str] | None = None,
+        autotune: bool = False,
+        decompose: bool = False,
+    ) -> MLGraph:
         """Validates, lowers and compiles the graph that ``outputs`` depend on. The builder cannot be used afterwards.
+
+        Arguments:
+            outputs: operands by name.
+            optimize: False compiles the graph as written; names of rewrites apply only those. By default as the context says.
+            alias: output name → input name (extension): the output is written over the input, in place where the device can. A
+                dispatch may then bind one tensor as both (a KV cache), which the specification does not allow; arrays that were
+                taken from that tensor before are gone. Where they are two tensors, the input is copied and keeps its data.
+            autotune: measures the few compiler options that are worth trying on the device, and keeps the fastest; with a cache
+                on disk, for later builds too.
+            decompose: ops that the specification emulates by simpler ops become those (extension): a second opinion, slower and
+                less exact than the lowerings.
 
         Errors: ArgumentError for no outputs, an empty name, a foreign operand, or an input or constant as an output
         (use ``identity``): the builder stays usable. OperationError if XLA fails; it names the op and its label.
         """
         self._check_open("build")
         graph = self._graph(outputs)
-        self._built = True
         from webnn_xla.mlgraph import MLGraph
 
-        return MLGraph._build(self._context, graph, **options)
+        MLGraph._check_alias(graph, alias)
+        if decompose:
+            from webnn_xla.rewrites.decompose import decompose as rewrite
+
+            graph = rewrite(graph)
+        self._built = True
+        return MLGraph._build(self._context, graph, optimize=optimize, alias=alias, autotune=autotune)
 
     def _graph(self, outputs: Mapping[str, MLOperand]) -> Graph:
         if not isinstance(outputs, Mapping) or not outputs:

@@ -54,20 +54,51 @@ class MLGraph:
         self._arguments: list[Any] = []
         self._graph = graph
         self._missing: set[str] = set()
+        self._alias = dict(program.alias)
+        self._overwritten = frozenset(self._alias.values())
         self._bind({value: constant.data for value, constant in graph.constants.items() if constant.data is not None})
         self.build_seconds: dict[str, float] = {}
         context._owned.add(self)
 
     @classmethod
-    def _build(cls, context: MLContext, graph: Graph, *, optimize: rewrites.Optimize | None = None) -> MLGraph:
+    def _build(
+        cls,
+        context: MLContext,
+        graph: Graph,
+        *,
+        optimize: rewrites.Optimize | None = None,
+        alias: Mapping[str, str] | None = None,
+        autotune: bool = False,
+    ) -> MLGraph:
         started = time.perf_counter()
         names = context.rewrites if optimize is None else rewrites.chosen(optimize, "build")
-        program = Program(graph, context.target if names else context.portable_target, context.device, names=names, cache=context.cache)
-        program.compile()
+        target = context.target if names else context.portable_target
+        pairs = cls._check_alias(graph, alias)
+        program = Program(graph, target, context.device, names=names, cache=context.cache, alias=pairs)
+        program.compile(autotune=autotune)
         ready = time.perf_counter()
         built = cls(context, graph, program)
         built.build_seconds = {"lower": ready - started - program.compile_seconds, "compile": program.compile_seconds}
         return built
+
+    @staticmethod
+    def _check_alias(graph: Graph, alias: Mapping[str, str] | None) -> dict[str, str]:
+        """``alias`` as a dictionary of output to input names. ArgumentError for unknown, repeated or unlike ones."""
+        pairs = dict(alias or {})
+        for result, source in pairs.items():
+            if result not in graph.outputs or source not in graph.inputs:
+                known = f"outputs {', '.join(map(printable, graph.outputs))} to inputs {', '.join(map(printable, graph.inputs))}"
+                raise ArgumentError(f"got {result!r}: {source!r}; allowed: {known}", operator="build", operand="alias")
+            if graph.outputs[result].descriptor != graph.inputs[source].descriptor:
+                raise ArgumentError(
+                    f"got {printable(result)!r} of {graph.outputs[result].descriptor} for {printable(source)!r}; allowed: "
+                    f"{graph.inputs[source].descriptor}",
+                    operator="build",
+                    operand="alias",
+                )
+        if len(set(pairs.values())) != len(pairs):
+            raise ArgumentError("got an input twice; allowed: each input for one output", operator="build", operand="alias")
+        return pairs
 
     # What it is
 
@@ -285,10 +316,58 @@ class MLGraph:
     # Helpers
 
     def _dispatch(self, inputs: Mapping[str, MLTensor], outputs: Mapping[str, MLTensor]) -> None:
+        arrays = self._quick(inputs, outputs)
+        if arrays is None:
+            self._check_tensors(inputs, outputs)
+            arrays = [inputs[name]._array for name in self.input_descriptors]
+            for result, source in self._alias.items():
+                if inputs[source] is not outputs[result]:
+                    # The program writes over its argument, but this tensor keeps its data.
+                    index = list(self.input_descriptors).index(source)
+                    arrays[index] = arrays[index].copy()
+        results = self._call(arrays)
+        for index, name in enumerate(self.output_descriptors):
+            outputs[name]._value = results[index]
+
+    def _quick(self, inputs: Mapping[str, MLTensor], outputs: Mapping[str, MLTensor]) -> list[Any] | None:
+        """The input arrays, if all is as it should be; None where the thorough checks have to say what is not."""
+        given, taken = self.input_descriptors, self.output_descriptors
+        if self._destroyed or self._missing or self._alias or len(inputs) != len(given) or len(outputs) != len(taken):
+            return None
+        context = self._context
+        arrays = []
+        try:
+            for name in given:
+                tensor = inputs[name]
+                if not (
+                    type(tensor) is MLTensor
+                    and tensor._context is context
+                    and not tensor._destroyed
+                    and not tensor._constant
+                    and (tensor._descriptor is given[name] or tensor._descriptor == given[name])
+                ):
+                    return None
+                arrays.append(tensor._array if tensor._value is None else tensor._value)
+            for name in taken:
+                tensor = outputs[name]
+                if not (
+                    type(tensor) is MLTensor
+                    and tensor._context is context
+                    and not tensor._destroyed
+                    and not tensor._constant
+                    and (tensor._descriptor is taken[name] or tensor._descriptor == taken[name])
+                ):
+                    return None
+        except (KeyError, TypeError):
+            return None
+        distinct = {id(tensor) for tensors in (inputs, outputs) for tensor in tensors.values()}
+        return arrays if len(distinct) == len(given) + len(taken) else None
+
+    def _check_tensors(self, inputs: Mapping[str, MLTensor], outputs: Mapping[str, MLTensor]) -> None:
         self._check_alive("dispatch")
         self._match("dispatch", "inputs", inputs, self.input_descriptors)
         self._match("dispatch", "outputs", outputs, self.output_descriptors)
-        seen: set[int] = set()
+        seen: dict[int, str] = {}
         for side, tensors, descriptors in (
             ("inputs", inputs, self.input_descriptors),
             ("outputs", outputs, self.output_descriptors),
@@ -297,22 +376,23 @@ class MLGraph:
                 if type(tensor) is not MLTensor:
                     raise self._bad_tensor(side, name, f"got {type(tensor).__name__}; allowed: an MLTensor")
                 tensor._check(self._context, "dispatch", f"{side}['{printable(name)}']")
-                if id(tensor) in seen:
+                paired = side == "outputs" and name in self._alias and seen.get(id(tensor)) == self._alias[name]
+                if id(tensor) in seen and not paired:
                     raise self._bad_tensor(side, name, "got a tensor a second time; allowed: each tensor once in a dispatch")
-                seen.add(id(tensor))
+                seen[id(tensor)] = name if side == "inputs" else ""
                 if tensor.constant:
                     raise self._bad_tensor(side, name, "got a constant tensor; allowed: one of create_tensor")
                 if tensor.descriptor != descriptors[name]:
                     raise self._bad_tensor(side, name, f"got {tensor.descriptor}; allowed: {descriptors[name]}")
-        results = self._call([inputs[name]._array for name in self.input_descriptors])
-        for name, array in zip(self.output_descriptors, results, strict=True):
-            outputs[name]._value = array
 
     def _call(self, arrays: list[Any]) -> list[jax.Array]:
+        """Results in the order of the outputs. Arguments that are aliased are gone afterwards."""
         try:
-            return self._program.executable(*self._arguments, *arrays)  # type: ignore[no-any-return]
+            results = self._program.executable(*self._arguments, *arrays)
         except Exception as error:
             raise OperationError(f"running the graph failed: {error}", operator="dispatch") from error
+        order = self._program.output_order
+        return results if order is None else [results[index] for index in order]
 
     def _arrays(self, operator: str, inputs: Mapping[str, Any], host: Callable[..., Any]) -> list[jax.Array]:
         """The inputs, in the graph's order, on the device; ``host`` makes NumPy arrays of what is not of JAX."""
@@ -325,7 +405,9 @@ class MLGraph:
                     given = self._context._to_device(host(given, descriptor, printable(name)))
                 except ArgumentError as error:
                     raise located(error, operator) from None
-            arrays.append(self._accept(given, descriptor, name, operator))
+            array = self._accept(given, descriptor, name, operator)
+            # An array of the caller's must not be written over.
+            arrays.append(array.copy() if name in self._overwritten else array)
         return arrays
 
     def _accept(self, array: jax.Array, descriptor: MLOperandDescriptor, name: str, operator: str) -> jax.Array:

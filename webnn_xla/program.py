@@ -23,12 +23,15 @@ from webnn_xla import devices, host, preparation, rewrites
 from webnn_xla.compile import INLINE_BYTES, Lowered, as_function, compile_stage, lower, split_constants
 from webnn_xla.graph import Constant, Graph, Value
 from webnn_xla.lowering.op import Target
-from webnn_xla.options import compiler_options
+from webnn_xla.options import candidates, compiler_options
 
 log = logging.getLogger("webnn_xla")
 
 PACK_BYTES: Final = 16384
 """Weights up to this size are packed."""
+
+TUNE_SECONDS: Final = 0.5
+"""Time that autotune runs each candidate for."""
 
 Payloads = Mapping[Value, Any]
 """Data of constants: NumPy or JAX arrays."""
@@ -103,7 +106,9 @@ class Program:
         names: frozenset[str] = frozenset(),
         options: Mapping[str, Any] | None = None,
         cache: caching.Cache | None = None,
+        alias: Mapping[str, str] | None = None,
     ) -> None:
+        self.alias = dict(alias or {})
         self.cache, self.cache_hit = cache, False
         self.compile_seconds = 0.0
         self.target, self.device = target, device
@@ -130,21 +135,45 @@ class Program:
         inputs = [
             _struct(value.descriptor.shape, value.descriptor.data_type.carrier, self.device) for value in self.main.inputs.values()
         ]
+        donated = tuple(self.arguments.count + list(self.main.inputs).index(name) for name in self.alias.values())
         with devices.x64():
-            return jax.jit(self.flat, keep_unused=True).lower(*self.arguments.structs(self.device), *inputs)
+            jitted = jax.jit(self._ordered, keep_unused=True, donate_argnums=donated)
+            return jitted.lower(*self.arguments.structs(self.device), *inputs)
+
+    def _ordered(self, *arguments: Array) -> tuple[Array, ...]:
+        """``flat`` with aliased outputs first, in the order of their inputs: so JAX pairs them as asked, and not by type alone."""
+        results = self.flat(*arguments)
+        return results if self.output_order is None else tuple(results[index] for index in self._program_order)
+
+    @cached_property
+    def _program_order(self) -> list[int]:
+        """For each output of the program, the index of the graph's output."""
+        inputs, outputs = list(self.main.inputs), list(self.main.outputs)
+        first = sorted(self.alias, key=lambda name: inputs.index(self.alias[name]))
+        return [outputs.index(name) for name in (*first, *(name for name in outputs if name not in self.alias))]
+
+    @cached_property
+    def output_order(self) -> list[int] | None:
+        """For each output of the graph, the index of the program's output; None where they are the same."""
+        order = self._program_order
+        return None if order == sorted(order) else [order.index(index) for index in range(len(order))]
 
     def flat(self, *arguments: Array) -> tuple[Array, ...]:
         """The pure function that is compiled: packs, single parameters, inputs → outputs."""
         found = self.arguments.unpack(arguments[: self.arguments.count])
         return tuple(self._function([found[value] for value in self.parameters], arguments[self.arguments.count :]))
 
-    def compile(self) -> None:
+    def compile(self, *, autotune: bool = False) -> None:
         """Makes ``executable``: from the cache if it is there, else with XLA, and then into the cache."""
         store = self.cache
+        if autotune:
+            self._tune()
         if store is None:
-            self.executable = self._compile()
+            self.executable = self.executable or self._compile()
             return
-        key = caching.key(self.main, self.target, self.device, self.options, self._layout())
+        if self.executable is not None:
+            return
+        key = caching.key(self.main, self.target, self.device, self.options, self._layout(), list(self.alias.items()))
         self.executable = store.load(key, self._deserialize)
         self.cache_hit = self.executable is not None
         log.info("graph of %d ops: cache %s", len(self.main.nodes), "hit" if self.cache_hit else "miss")
@@ -157,6 +186,41 @@ class Program:
                     log.info("not cached: %s", error)
                 else:
                     store.store(key, contents)
+
+    def _tune(self) -> None:
+        """Sets ``options`` to the fastest of the candidates, measured here or remembered by the cache."""
+        choices = candidates(self.main, self.target)
+        key = caching.key(self.main, self.target, self.device, "autotune", choices, self._layout())
+        known = None if self.cache is None else self.cache.load(key, lambda raw: choices[int(raw)])
+        if known is not None:
+            self.options = known
+            return
+        times = []
+        for choice in choices:
+            self.options = choice
+            times.append(self._seconds(self._compile()))
+        best = times.index(min(times))
+        self.options = choices[best]
+        log.info("autotune: %s", ", ".join(f"{choice} {seconds * 1e3:.2f} ms" for choice, seconds in zip(choices, times, strict=True)))
+        if self.cache is not None:
+            self.cache.store(key, str(best).encode())
+
+    def _seconds(self, executable: Any) -> float:
+        """The fastest of several runs on arrays of ones."""
+        with devices.x64():
+            structs = [*self.arguments.structs(self.device), *(
+                _struct(value.descriptor.shape, value.descriptor.data_type.carrier, self.device) for value in self.main.inputs.values()
+            )]  # fmt: skip
+            best, spent, runs = float("inf"), 0.0, 0
+            resident = [jax.device_put(np.ones(item.shape, item.dtype), self.device) for item in structs]
+            while runs < 3 or (spent < TUNE_SECONDS and runs < 100):
+                arguments = [item.copy() for item in resident] if self.alias else resident
+                started = time.perf_counter()
+                jax.block_until_ready(executable(*arguments))
+                taken = time.perf_counter() - started
+                # The first run pays for memory.
+                best, spent, runs = min(best, taken) if runs else best, spent + taken, runs + 1
+        return best
 
     def _compile(self) -> Any:
         stage = self.stage

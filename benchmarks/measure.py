@@ -1,0 +1,54 @@
+"""Interleaved timing: all runtimes of a case take turns in one process, so that a busy machine is busy for all of them."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of one call."""
+
+    median: float
+    low: float
+    high: float
+    rounds: int
+
+    def as_dict(self) -> dict[str, float]:
+        return asdict(self)
+
+
+def interleave(runs: Mapping[str, Callable[[], Any]], *, seconds: float = 2.0, rounds: int = 200, warm: int = 3) -> dict[str, Timing]:
+    """Median, minimum and maximum of each; short calls are repeated within a turn, until a turn lasts 0.2 ms at least."""
+    repeats: dict[str, int] = {}
+    for name, run in runs.items():
+        for _ in range(warm):
+            run()
+        started = time.perf_counter()
+        run()
+        repeats[name] = max(1, int(2e-4 / max(time.perf_counter() - started, 1e-7)))
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    order = list(runs)
+    gc.collect()
+    gc.disable()
+    try:
+        end = time.perf_counter() + seconds
+        for turn in range(rounds):
+            # Another one goes first each time: who runs after whom must not matter.
+            for name in order[turn % len(order) :] + order[: turn % len(order)]:
+                run, count = runs[name], repeats[name]
+                started = time.perf_counter()
+                for _ in range(count):
+                    run()
+                times[name].append((time.perf_counter() - started) / count)
+            if time.perf_counter() > end and turn >= 4:
+                break
+    finally:
+        gc.enable()
+    return {name: Timing(float(np.median(taken)), min(taken), max(taken), len(taken)) for name, taken in times.items()}
