@@ -66,6 +66,7 @@ class Elu(Activation):
     alpha = Option(DOUBLE, 1.0, "Multiplier of the negative part.")
     tolerance = Tolerance(6, 1)
     tosa = "MINIMUM EXP SUB MUL MAXIMUM ADD"
+    stablehlo = "broadcast_in_dim compare exponential_minus_one minimum multiply select"
 
     @staticmethod
     def lower(input: Array, alpha: float) -> Array:
@@ -92,6 +93,7 @@ class Gelu(Activation):
     section = "#api-mlgraphbuilder-gelu-method"
     tolerance = Tolerance(4, 1, reduction=True)
     tosa = "MUL ERF ADD MUL MUL"
+    stablehlo = "add broadcast_in_dim chlo.erf multiply"
     lower = _activation(_gelu)
 
 
@@ -103,6 +105,7 @@ class HardSigmoid(Activation):
     beta = Option(DOUBLE, 0.5, "Number added.")
     tolerance = Tolerance(1, 1, reduction=True)
     tosa = "MUL ADD CLAMP"
+    stablehlo = "add broadcast_in_dim maximum minimum multiply"
 
     @staticmethod
     def lower(input: Array, alpha: float, beta: float) -> Array:
@@ -123,6 +126,7 @@ class HardSwish(Activation):
     section = "#api-mlgraphbuilder-hard-swish"
     tolerance = Tolerance(3, 1)
     tosa = "ADD CLAMP MUL MUL"
+    stablehlo = "add broadcast_in_dim divide maximum minimum multiply"
     lower = _activation(_hard_swish)
 
 
@@ -132,6 +136,7 @@ class LeakyRelu(Activation):
     alpha = Option(DOUBLE, 0.01, "Multiplier of the negative part.")
     tolerance = Tolerance(1, 1)
     tosa = "MAXIMUM MINIMUM MUL ADD"
+    stablehlo = "broadcast_in_dim compare multiply select"
 
     @staticmethod
     def lower(input: Array, alpha: float) -> Array:
@@ -146,6 +151,7 @@ class Linear(Activation):
     beta = Option(DOUBLE, 0.0, "Number added.")
     tolerance = Tolerance(1, 1, reduction=True)
     tosa = "MUL ADD"
+    stablehlo = "add broadcast_in_dim multiply"
 
     @staticmethod
     def lower(input: Array, alpha: float, beta: float) -> Array:
@@ -161,6 +167,7 @@ class Prelu(Op):
     output = Output(Same("input"), required=FLOATS)
     tolerance = Tolerance(1, 1)
     tosa = "MAXIMUM MINIMUM MUL ADD"
+    stablehlo = "broadcast_in_dim compare multiply select"
 
     @staticmethod
     def infer(input: Descriptor, slope: Descriptor) -> Descriptor:
@@ -180,6 +187,7 @@ class Relu(Op):
     output = Output(Same("input"), SameRank("input"), required=FLOATS)
     tosa = "CLAMP"
     tosa_note = "CLAMP takes int8, int16 and floats; others: MAXIMUM"
+    stablehlo = "broadcast_in_dim maximum"
 
     @staticmethod
     def lower(input: Array) -> Array:
@@ -192,6 +200,7 @@ class Sigmoid(Activation):
     section = "#api-mlgraphbuilder-sigmoid-method"
     tolerance = Tolerance(3, 1)
     tosa = "SIGMOID"
+    stablehlo = "add broadcast_in_dim divide exponential negate"
     lower = _activation(lax.logistic)
 
 
@@ -207,6 +216,7 @@ class Softplus(Activation):
     tolerance = Tolerance(4, 1)
     tosa = "ABS NEGATE EXP ADD LOG MAXIMUM ADD"
     tosa_note = "TOSA has no log(1 + x): results below 1e-7 lose their digits"
+    stablehlo = "abs add broadcast_in_dim exponential log_plus_one maximum negate"
     lower = _activation(_softplus)
 
 
@@ -216,6 +226,7 @@ class Softsign(Activation):
     section = "#api-mlgraphbuilder-softsign-method"
     tolerance = Tolerance(2, 1)
     tosa = "ABS ADD RECIPROCAL MUL"
+    stablehlo = "abs add broadcast_in_dim divide"
     lower = _activation(lambda x: lax.div(x, lax.add(constant(1, x), lax.abs(x))))
 
 
@@ -225,6 +236,7 @@ class Tanh(Activation):
     section = "#api-mlgraphbuilder-tanh-method"
     tolerance = Tolerance(6, 1)
     tosa = "TANH"
+    stablehlo = "tanh"
     lower = _activation(lax.tanh)
 
 
@@ -237,6 +249,7 @@ class Softmax(Op):
     output = Output(Same("input"), SameRank("input"), required=FLOATS, required_ranks=(1, 5))
     tolerance = Tolerance(20, 1)
     tosa = "REDUCE_MAX SUB EXP REDUCE_SUM RECIPROCAL MUL"
+    stablehlo = "add broadcast_in_dim divide exponential maximum reduce subtract"
 
     @staticmethod
     def infer(input: Descriptor, axis: int) -> Descriptor:

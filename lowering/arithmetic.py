@@ -116,6 +116,7 @@ class Add(Binary):
     tosa = "ADD"
     lower = _binary(lax.add)
     to_tosa = _tosa_wrapping(Emitter.add)
+    stablehlo = "add broadcast_in_dim"
 
 
 class Sub(Binary):
@@ -125,6 +126,7 @@ class Sub(Binary):
     tosa = "SUB"
     lower = _binary(lax.sub)
     to_tosa = _tosa_wrapping(Emitter.sub)
+    stablehlo = "broadcast_in_dim subtract"
 
 
 class Mul(Binary):
@@ -134,6 +136,7 @@ class Mul(Binary):
     tosa = "MUL"
     lower = _binary(lax.mul)
     to_tosa = _tosa_wrapping(Emitter.mul)
+    stablehlo = "broadcast_in_dim multiply"
 
 
 class Div(Binary):
@@ -142,6 +145,7 @@ class Div(Binary):
     tolerance = Tolerance(2, 2)
     tosa = "RECIPROCAL MUL"
     tosa_note = "float: two roundings; int32: INTDIV, where a zero divisor is unpredictable"
+    stablehlo = "broadcast_in_dim divide"
     lower = _binary(lax.div, _integer_div)
 
     @staticmethod
@@ -164,6 +168,7 @@ class Max(Binary):
     tosa = "MAXIMUM"
     lower = _binary(lax.max)
     to_tosa = _tosa_picking(Emitter.maximum)
+    stablehlo = "broadcast_in_dim maximum"
 
 
 class Min(Binary):
@@ -172,6 +177,7 @@ class Min(Binary):
     tosa = "MINIMUM"
     lower = _binary(lax.min)
     to_tosa = _tosa_picking(Emitter.minimum)
+    stablehlo = "broadcast_in_dim minimum"
 
 
 class Pow(Binary):
@@ -180,6 +186,7 @@ class Pow(Binary):
     tolerance = Tolerance(4, 2)
     tosa = "POW"
     tosa_note = "TOSA leaves negative bases undefined"
+    stablehlo = "broadcast_in_dim power"
     lower = _binary(lax.pow, _integer_pow)
 
     @staticmethod
@@ -235,6 +242,7 @@ class Abs(SignedUnary):
     tosa = "ABS"
     lower = _unary(lax.abs, exact=True)
     to_tosa = _tosa_unary("abs")
+    stablehlo = "abs"
 
 
 class Neg(SignedUnary):
@@ -243,12 +251,14 @@ class Neg(SignedUnary):
     tosa = "NEGATE"
     lower = _unary(lax.neg, exact=True)
     to_tosa = _tosa_unary("negate")
+    stablehlo = "negate"
 
 
 class Sign(SignedUnary):
     """-1, 0 or 1. NaN stays NaN, and zeros keep their sign."""
 
     tosa = "GREATER GREATER SELECT SELECT"
+    stablehlo = "sign"
     lower = _unary(lax.sign, exact=True)
 
     @staticmethod
@@ -264,6 +274,7 @@ class Ceil(Unary):
     tosa = "CEIL"
     lower = _unary(lax.ceil, exact=True)
     to_tosa = _tosa_unary("ceil")
+    stablehlo = "ceil"
 
 
 class Floor(Unary):
@@ -272,12 +283,14 @@ class Floor(Unary):
     tosa = "FLOOR"
     lower = _unary(lax.floor, exact=True)
     to_tosa = _tosa_unary("floor")
+    stablehlo = "floor"
 
 
 class RoundEven(Unary):
     """Nearest integer, halves to the even one."""
 
     tosa = "FLOOR SUB GREATER SELECT"
+    stablehlo = "round_nearest_even"
     lower = _unary(lambda x: lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN), exact=True)
 
     @staticmethod
@@ -299,6 +312,7 @@ class Cos(Unary):
     tosa = "COS"
     lower = _unary(lax.cos)
     to_tosa = _tosa_unary("cos")
+    stablehlo = "cosine"
 
 
 class Sin(Unary):
@@ -308,6 +322,7 @@ class Sin(Unary):
     tosa = "SIN"
     lower = _unary(lax.sin)
     to_tosa = _tosa_unary("sin")
+    stablehlo = "sine"
 
 
 class Tan(Unary):
@@ -315,6 +330,7 @@ class Tan(Unary):
 
     tolerance = Tolerance(4, 2)
     tosa = "SIN COS RECIPROCAL MUL"
+    stablehlo = "tan"
     lower = _unary(lax.tan)
 
     @staticmethod
@@ -329,6 +345,7 @@ class Erf(Unary):
     tosa = "ERF"
     lower = _unary(lax.erf)
     to_tosa = _tosa_unary("erf")
+    stablehlo = "chlo.erf"
 
 
 class Exp(Unary):
@@ -338,6 +355,7 @@ class Exp(Unary):
     tosa = "EXP"
     lower = _unary(lax.exp)
     to_tosa = _tosa_unary("exp")
+    stablehlo = "exponential"
 
 
 class Log(Unary):
@@ -347,6 +365,7 @@ class Log(Unary):
     tosa = "LOG"
     lower = _unary(lax.log)
     to_tosa = _tosa_unary("log")
+    stablehlo = "log"
 
 
 class Reciprocal(Unary):
@@ -356,6 +375,7 @@ class Reciprocal(Unary):
     tosa = "RECIPROCAL"
     lower = _unary(lambda x: lax.div(constant(1, x), x))
     to_tosa = _tosa_unary("reciprocal")
+    stablehlo = "broadcast_in_dim divide"
 
 
 class Sqrt(Unary):
@@ -363,6 +383,7 @@ class Sqrt(Unary):
 
     tolerance = Tolerance(1, 1)
     tosa = "RSQRT RECIPROCAL"
+    stablehlo = "sqrt"
     lower = _unary(lax.sqrt)
 
     @staticmethod
@@ -376,6 +397,7 @@ class Identity(Unary):
     input = Operand(ANY, extensions=MOVED)
     output = Output(Same("input"), SameRank("input"))
     tosa = "IDENTITY"
+    stablehlo = ""
 
     @staticmethod
     def lower(input: Array) -> Array:

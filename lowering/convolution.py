@@ -49,6 +49,7 @@ class Conv2d(Convolution):
     tolerance = Tolerance(4, 1, reduction=True)
     tosa = "TRANSPOSE CONV2D TRANSPOSE"
     tosa_note = "groups: DEPTHWISE_CONV2D, or SLICE CONV2D CONCAT; strides must divide exactly: trim with SLICE"
+    stablehlo = "add broadcast_in_dim convolution"
 
     @staticmethod
     def infer(
@@ -122,6 +123,7 @@ class ConvTranspose2d(Convolution):
     tolerance = Tolerance(4, 1, reduction=True)
     tosa = "TRANSPOSE TRANSPOSE_CONV2D TRANSPOSE"
     tosa_note = "no dilations and no groups"
+    stablehlo = "add broadcast_in_dim convolution reshape reverse transpose"
 
     @staticmethod
     def infer(

@@ -51,6 +51,7 @@ class Cast(Op):
     output = Output(ANY, SameRank("input"), required=(T.FLOAT32, T.FLOAT16, T.INT32, T.INT8, T.UINT8), extensions=MOVED)
     tosa = "CAST"
     tosa_note = "CAST rounds half to even: SELECT(x >= 0, FLOOR, CEIL) before it"
+    stablehlo = "and broadcast_in_dim compare convert select"
 
     @staticmethod
     def infer(input: Descriptor, data_type: MLOperandDataType) -> Descriptor:
@@ -126,6 +127,7 @@ class Clamp(Op):
     output = Output(Same("input"), SameRank("input"), required=FLOATS)
     tosa = "CLAMP"
     tosa_note = "CLAMP takes int8, int16 and floats; others: MAXIMUM MINIMUM"
+    stablehlo = "broadcast_in_dim maximum minimum"
 
     @staticmethod
     def infer(input: Descriptor, min_value: int | float | None, max_value: int | float | None) -> Descriptor:
@@ -171,6 +173,7 @@ class Where(Op):
     false_value = Operand(Same("true_value"))
     output = Output(Same("true_value"))
     tosa = "CAST SELECT"
+    stablehlo = "broadcast_in_dim compare select"
 
     @staticmethod
     def infer(condition: Descriptor, true_value: Descriptor, false_value: Descriptor) -> Descriptor:
@@ -192,3 +195,4 @@ class ElementwiseIf(Where):
 
     section = "#api-mlgraphbuilder-where"
     extension = True
+    stablehlo = "broadcast_in_dim compare select"

@@ -181,6 +181,7 @@ class Gather(Op):
     output = Output(Same("input"), (1, None), required=COMMON_8, required_ranks=(1, 5), doc="A scalar if both shapes allow.")
     tosa = "GREATER ADD SELECT MAXIMUM MINIMUM TILE RESHAPE GATHER"
     tosa_note = "indices int32; out of range is unpredictable, so they are clamped before"
+    stablehlo = "add broadcast_in_dim clamp compare convert gather minimum select"
 
     @staticmethod
     def infer(input: Descriptor, indices: Descriptor, axis: int) -> Descriptor:
@@ -215,6 +216,7 @@ class GatherElements(Op):
     output = Output(Same("input"), SameRank("input"), required_ranks=(1, 5), doc="The shape is that of the indices.")
     tosa = "GREATER ADD SELECT MAXIMUM MINIMUM MUL RESHAPE GATHER"
     tosa_note = "indices made linear: int32"
+    stablehlo = "add broadcast_in_dim clamp compare concatenate convert gather iota minimum select"
 
     @staticmethod
     def infer(input: Descriptor, indices: Descriptor, axis: int) -> Descriptor:
@@ -245,6 +247,7 @@ class GatherND(Op):
     output = Output(Same("input"), required=COMMON_8)
     tosa = "GREATER ADD SELECT MAXIMUM MINIMUM MUL REDUCE_SUM RESHAPE GATHER"
     tosa_note = "indices made linear: int32"
+    stablehlo = "add broadcast_in_dim clamp compare convert gather minimum select"
 
     @staticmethod
     def infer(input: Descriptor, indices: Descriptor) -> Descriptor:
@@ -276,6 +279,7 @@ class ScatterElements(Op):
     output = Output(Same("input"), SameRank("input"), required_ranks=(1, 5))
     tosa = "GREATER ADD SELECT MAXIMUM MINIMUM MUL RESHAPE SCATTER"
     tosa_note = "repeated indices are unpredictable"
+    stablehlo = "add broadcast_in_dim clamp compare concatenate convert iota minimum scatter select"
 
     @staticmethod
     def infer(input: Descriptor, indices: Descriptor, updates: Descriptor, axis: int) -> Descriptor:
@@ -309,6 +313,7 @@ class ScatterND(Op):
     output = Output(Same("input"), (1, None), required_ranks=(1, 5))
     tosa = "GREATER ADD SELECT MAXIMUM MINIMUM MUL REDUCE_SUM RESHAPE SCATTER"
     tosa_note = "repeated indices are unpredictable"
+    stablehlo = "add broadcast_in_dim clamp compare convert minimum scatter select"
 
     @staticmethod
     def infer(input: Descriptor, indices: Descriptor, updates: Descriptor) -> Descriptor:
@@ -343,6 +348,7 @@ class Triangular(Op):
     output = Output(Same("input"), SameRank("input"), required=FLOATS, required_ranks=(2, 5))
     tosa = "SELECT"
     tosa_note = "with a constant mask"
+    stablehlo = "broadcast_in_dim compare iota select subtract"
 
     @staticmethod
     def lower(input: Array, upper: bool, diagonal: int) -> Array:
@@ -366,3 +372,4 @@ class TriangularMatrix(Triangular):
 
     section = "#api-mlgraphbuilder-triangular"
     extension = True
+    stablehlo = "broadcast_in_dim compare iota select subtract"

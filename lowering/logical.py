@@ -67,6 +67,7 @@ class Equal(Comparison):
     tosa = "EQUAL CAST"
     lower = _compare(lax.eq)
     to_tosa = _tosa_compare("equal")
+    stablehlo = "broadcast_in_dim compare convert"
 
 
 class NotEqual(Comparison):
@@ -75,6 +76,7 @@ class NotEqual(Comparison):
     tosa = "EQUAL LOGICAL_NOT CAST"
     lower = _compare(lax.ne)
     to_tosa = _tosa_compare("equal", invert=True)
+    stablehlo = "broadcast_in_dim compare convert"
 
 
 class Greater(Comparison):
@@ -83,6 +85,7 @@ class Greater(Comparison):
     tosa = "GREATER CAST"
     lower = _compare(lax.gt)
     to_tosa = _tosa_compare("greater")
+    stablehlo = "broadcast_in_dim compare convert"
 
 
 class GreaterOrEqual(Comparison):
@@ -91,6 +94,7 @@ class GreaterOrEqual(Comparison):
     tosa = "GREATER_EQUAL CAST"
     lower = _compare(lax.ge)
     to_tosa = _tosa_compare("greater_equal")
+    stablehlo = "broadcast_in_dim compare convert"
 
 
 class Lesser(Comparison):
@@ -99,6 +103,7 @@ class Lesser(Comparison):
     tosa = "GREATER CAST"
     lower = _compare(lax.lt)
     to_tosa = _tosa_compare("greater", swap=True)
+    stablehlo = "broadcast_in_dim compare convert"
 
 
 class LesserOrEqual(Comparison):
@@ -107,6 +112,7 @@ class LesserOrEqual(Comparison):
     tosa = "GREATER_EQUAL CAST"
     lower = _compare(lax.le)
     to_tosa = _tosa_compare("greater_equal", swap=True)
+    stablehlo = "broadcast_in_dim compare convert"
 
 
 class Logic(Op, abstract=True):
@@ -131,6 +137,7 @@ class LogicalAnd(Logic):
     tosa = "CAST LOGICAL_AND CAST"
     lower = _logic(lax.bitwise_and)
     to_tosa = _tosa_logic("logical_and")
+    stablehlo = "and broadcast_in_dim compare convert"
 
 
 class LogicalOr(Logic):
@@ -139,6 +146,7 @@ class LogicalOr(Logic):
     tosa = "CAST LOGICAL_OR CAST"
     lower = _logic(lax.bitwise_or)
     to_tosa = _tosa_logic("logical_or")
+    stablehlo = "broadcast_in_dim compare convert or"
 
 
 class LogicalXor(Logic):
@@ -147,6 +155,7 @@ class LogicalXor(Logic):
     tosa = "CAST LOGICAL_XOR CAST"
     lower = _logic(lax.bitwise_xor)
     to_tosa = _tosa_logic("logical_xor")
+    stablehlo = "broadcast_in_dim compare convert xor"
 
 
 class Predicate(Op, abstract=True):
@@ -164,6 +173,7 @@ class LogicalNot(Predicate):
 
     a = Operand(BOOLEAN, required=BOOLEAN)
     tosa = "CAST LOGICAL_NOT CAST"
+    stablehlo = "broadcast_in_dim compare convert"
 
     @staticmethod
     def lower(a: Array) -> Array:
@@ -179,6 +189,7 @@ class IsNaN(Predicate):
 
     name = "is_nan"
     tosa = "EQUAL LOGICAL_NOT CAST"
+    stablehlo = "compare convert"
 
     @staticmethod
     def lower(a: Array) -> Array:
@@ -194,6 +205,7 @@ class IsInfinite(Predicate):
     """1 where the value is an infinity of either sign, else 0. Integers, which the limits allow, never are."""
 
     tosa = "ABS EQUAL CAST"
+    stablehlo = "abs broadcast_in_dim compare convert"
 
     @staticmethod
     def lower(a: Array) -> Array:

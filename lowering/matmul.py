@@ -54,6 +54,7 @@ class Matmul(Op):
     tolerance = Tolerance(4, 1, reduction=True)
     tosa = "MATMUL"
     tosa_note = "of rank 3 and without broadcasting: RESHAPE and TILE around it"
+    stablehlo = "broadcast_in_dim dot_general reshape"
 
     @staticmethod
     def infer(a: Descriptor, b: Descriptor) -> Descriptor:
@@ -112,6 +113,7 @@ class Gemm(Op):
     output = Output(Same("a"), ranks=(2, 2), required=FLOATS, required_ranks=(2, 2), doc="[M, N]")
     tolerance = Tolerance(4, 1, reduction=True)
     tosa = "TRANSPOSE RESHAPE MATMUL MUL ADD"
+    stablehlo = "add broadcast_in_dim dot_general multiply"
 
     @staticmethod
     def infer(

@@ -77,6 +77,7 @@ class Concat(Op):
     axis = Param(UINT32, "The dimension along which to join.")
     output = Output(Same("inputs"), SameRank("inputs"), required_ranks=(1, 5))
     tosa = "CONCAT"
+    stablehlo = "concatenate"
 
     @staticmethod
     def infer(inputs: list[Descriptor], axis: int) -> Descriptor:
@@ -114,6 +115,7 @@ class Expand(Op):
     new_shape = Param(UINT32S, "Shape of the output.")
     output = Output(Same("input"))
     tosa = "RESHAPE TILE"
+    stablehlo = "broadcast_in_dim"
 
     @staticmethod
     def infer(input: Descriptor, new_shape: tuple[int, ...]) -> Descriptor:
@@ -166,6 +168,7 @@ class Pad(Movement):
     output = Output(Same("input"), SameRank("input"), required=FLOATS)
     tosa = "PAD"
     tosa_note = "constant; edge and reflection: SLICE, TILE or REVERSE, CONCAT"
+    stablehlo = "broadcast_in_dim concatenate pad reverse slice"
 
     @staticmethod
     def infer(
@@ -231,6 +234,7 @@ class Reshape(Op):
     new_shape = Param(UINT32S, "Shape of the output; an empty one makes a scalar.")
     output = Output(Same("input"), required=COMMON_8)
     tosa = "RESHAPE"
+    stablehlo = "reshape"
 
     @staticmethod
     def infer(input: Descriptor, new_shape: tuple[int, ...]) -> Descriptor:
@@ -258,6 +262,7 @@ class Reverse(Movement):
     section = "#api-mlgraphbuilder-reverse-method"
     axes = Option(UINT32S, None, "The dimensions to reverse. By default all; none if empty.")
     tosa = "REVERSE"
+    stablehlo = "reverse"
 
     @staticmethod
     def infer(input: Descriptor, axes: tuple[int, ...] | None) -> Descriptor:
@@ -288,6 +293,7 @@ class Slice(Movement):
     output = Output(Same("input"), SameRank("input"), required=COMMON_8)
     tosa = "SLICE"
     tosa_note = "strides: PAD RESHAPE SLICE"
+    stablehlo = "slice"
 
     @staticmethod
     def infer(
@@ -333,6 +339,7 @@ class Split(Op):
     axis = Option(UINT32, 0, "The dimension to split.")
     outputs = OutputList(Same("input"), SameRank("input"), required_ranks=(1, 5))  # type: ignore[assignment]
     tosa = "SLICE"
+    stablehlo = "slice"
 
     @staticmethod
     def infer(input: Descriptor, splits: int | tuple[int, ...], axis: int) -> list[Descriptor]:
@@ -378,6 +385,7 @@ class Tile(Movement):
 
     repetitions = Param(UINT32S, "How often to repeat along each dimension, from 1.")
     tosa = "TILE"
+    stablehlo = "broadcast_in_dim reshape"
 
     @staticmethod
     def infer(input: Descriptor, repetitions: tuple[int, ...]) -> Descriptor:
@@ -410,6 +418,7 @@ class Transpose(Movement):
 
     permutation = Option(UINT32S, None, "Order of the dimensions. By default reversed.")
     tosa = "TRANSPOSE"
+    stablehlo = "transpose"
 
     @staticmethod
     def infer(input: Descriptor, permutation: tuple[int, ...] | None) -> Descriptor:

@@ -126,6 +126,7 @@ class BatchNormalization(Op):
     output = Output(Same("input"), SameRank("input"), required=FLOATS, required_ranks=(3, 5))
     tolerance = Tolerance(3, 1, reduction=True)
     tosa = "RESHAPE SUB ADD RSQRT MUL MUL ADD"
+    stablehlo = "add broadcast_in_dim divide multiply sqrt subtract"
 
     @staticmethod
     def infer(
@@ -173,6 +174,7 @@ class InstanceNormalization(Op):
     output = Output(Same("input"), (4, 4), required=FLOATS, required_ranks=(4, 4))
     tolerance = Tolerance(3, 1, reduction=True)
     tosa = "REDUCE_SUM MUL SUB MUL REDUCE_SUM MUL ADD RSQRT MUL RESHAPE MUL ADD"
+    stablehlo = "add broadcast_in_dim divide multiply reduce sqrt subtract"
 
     @staticmethod
     def infer(input: Descriptor, scale: Descriptor | None, bias: Descriptor | None, epsilon: float, layout: str) -> Descriptor:
@@ -204,6 +206,7 @@ class LayerNormalization(Op):
     output = Output(Same("input"), SameRank("input"), required=FLOATS)
     tolerance = Tolerance(3, 1, reduction=True)
     tosa = "REDUCE_SUM MUL SUB MUL REDUCE_SUM MUL ADD RSQRT MUL RESHAPE MUL ADD"
+    stablehlo = "add broadcast_in_dim divide multiply reduce sqrt subtract transpose"
 
     @staticmethod
     def infer(
@@ -255,6 +258,7 @@ class MeanVarianceNormalization(Op):
     output = Output(Same("input"), SameRank("input"), required=FLOATS)
     tolerance = Tolerance(3, 1, reduction=True)
     tosa = "REDUCE_SUM MUL SUB MUL REDUCE_SUM MUL ADD RSQRT MUL MUL ADD"
+    stablehlo = "add broadcast_in_dim divide multiply reduce sqrt subtract"
 
     @staticmethod
     def infer(

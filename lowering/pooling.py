@@ -118,6 +118,7 @@ class AveragePool2d(Pooling):
     tolerance = Tolerance(4, 1, reduction=True)
     tosa = "TRANSPOSE AVG_POOL2D TRANSPOSE"
     tosa_note = "no dilations; windows and strides up to 8192; no window may be all padding"
+    stablehlo = "add broadcast_in_dim divide multiply reduce_window"
 
     @staticmethod
     def lower(input: Array, target: Target, **options: Any) -> Array:
@@ -134,6 +135,7 @@ class L2Pool2d(Pooling):
     tolerance = Tolerance(3, 1, reduction=True)
     tosa = "MUL PAD TRANSPOSE AVG_POOL2D TRANSPOSE MUL RSQRT RECIPROCAL"
     tosa_note = "no dilations; the average of the padded squares times the window's size"
+    stablehlo = "add broadcast_in_dim multiply reduce_window sqrt"
 
     @staticmethod
     def lower(input: Array, target: Target, **options: Any) -> Array:
@@ -151,6 +153,7 @@ class MaxPool2d(Pooling):
     input = Operand(ANY, (4, 4), required=FLOATS, required_ranks=(4, 4), doc="Image, in layout.")
     tosa = "TRANSPOSE MAX_POOL2D TRANSPOSE"
     tosa_note = "no dilations; int8, int16 and floats only"
+    stablehlo = "broadcast_in_dim maximum reduce_window"
 
     @staticmethod
     def lower(input: Array, target: Target, **options: Any) -> Array:

@@ -82,6 +82,9 @@ class QuantizeLinear(Op):
     output = Output(Same("zero_point"), SameRank("input"), required=INTEGERS_8)
     tosa = "RECIPROCAL MUL CAST ADD MAXIMUM MINIMUM CAST"
     tosa_note = "CAST rounds half to even; the reciprocal may move halves; TOSA has signed results only"
+    stablehlo = (
+        "add broadcast_in_dim clamp compare convert divide negate optimization_barrier reshape round_nearest_even select"
+    )
 
     @staticmethod
     def infer(input: Descriptor, scale: Descriptor, zero_point: Descriptor) -> Descriptor:
@@ -118,6 +121,7 @@ class DequantizeLinear(Op):
     tolerance = Tolerance(2, 1)
     tosa = "CAST SUB MUL"
     tosa_note = "TOSA has signed inputs only"
+    stablehlo = "broadcast_in_dim convert multiply reshape subtract"
 
     @staticmethod
     def infer(input: Descriptor, scale: Descriptor, zero_point: Descriptor) -> Descriptor:

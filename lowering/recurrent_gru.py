@@ -98,6 +98,7 @@ class GruCell(Op):
     output = state(2, "[batch, hidden_size]")
     tolerance = Tolerance(4, 1, reduction=True)
     tosa = "TRANSPOSE RESHAPE MATMUL ADD SLICE SIGMOID MUL TANH SUB"
+    stablehlo = "add broadcast_in_dim divide dot_general exponential maximum multiply negate slice subtract tanh"
 
     @staticmethod
     def infer(
@@ -172,6 +173,10 @@ class Gru(Op):
     tolerance = Tolerance(3, 1, reduction=True)
     tosa = "TRANSPOSE RESHAPE MATMUL ADD SLICE SIGMOID MUL TANH SUB"
     tosa_note = "steps unrolled, or WHILE_LOOP"
+    stablehlo = (
+        "add broadcast_in_dim compare concatenate divide dot_general dynamic_slice dynamic_update_slice exponential maximum "
+        "multiply negate reshape slice subtract tanh while"
+    )
 
     @staticmethod
     def infer(

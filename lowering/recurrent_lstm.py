@@ -96,6 +96,7 @@ class LstmCell(Op):
     output1 = state(2, "[batch, hidden_size]: the cell state.")
     tolerance = Tolerance(4, 1, reduction=True)
     tosa = "TRANSPOSE RESHAPE MATMUL ADD SLICE SIGMOID TANH MUL"
+    stablehlo = "add broadcast_in_dim divide dot_general exponential maximum multiply negate slice tanh"
 
     @staticmethod
     def infer(
@@ -179,6 +180,10 @@ class Lstm(Op):
     tolerance = Tolerance(4, 1, reduction=True)
     tosa = "TRANSPOSE RESHAPE MATMUL ADD SLICE SIGMOID TANH MUL"
     tosa_note = "steps unrolled, or WHILE_LOOP"
+    stablehlo = (
+        "add broadcast_in_dim compare concatenate divide dot_general dynamic_slice dynamic_update_slice exponential maximum "
+        "multiply negate reshape slice subtract tanh while"
+    )
 
     @staticmethod
     def infer(

@@ -146,6 +146,7 @@ class ReduceL1(WideReduction):
 
     tolerance = Tolerance(6, 1)
     tosa = "ABS REDUCE_SUM RESHAPE"
+    stablehlo = "abs add broadcast_in_dim reduce"
     lower = _reduction(lambda x, axes: _sum(_magnitude(x), axes))
 
 
@@ -154,6 +155,7 @@ class ReduceL2(Reduction):
 
     tolerance = Tolerance(3, 1)
     tosa = "MUL REDUCE_SUM RSQRT RECIPROCAL RESHAPE"
+    stablehlo = "abs add broadcast_in_dim multiply reduce sqrt"
     lower = _reduction(_l2)
 
 
@@ -162,6 +164,7 @@ class ReduceLogSum(Reduction):
 
     tolerance = Tolerance(2, 1, reduction=True)
     tosa = "REDUCE_SUM LOG RESHAPE"
+    stablehlo = "add broadcast_in_dim log reduce"
     lower = _reduction(lambda x, axes: lax.log(_sum(x, axes)))
 
 
@@ -173,6 +176,7 @@ class ReduceLogSumExp(Reduction):
 
     tolerance = Tolerance(2, 1, reduction=True)
     tosa = "REDUCE_MAX SUB EXP REDUCE_SUM LOG ADD RESHAPE"
+    stablehlo = "add broadcast_in_dim exponential is_finite log maximum reduce select subtract"
     lower = _reduction(_log_sum_exp)
 
 
@@ -180,6 +184,7 @@ class ReduceMax(AnyReduction):
     """Greatest value."""
 
     tosa = "REDUCE_MAX RESHAPE"
+    stablehlo = "broadcast_in_dim maximum reduce"
     lower = _reduction(_maximum, exact=True)
 
 
@@ -188,6 +193,7 @@ class ReduceMean(Reduction):
 
     tolerance = Tolerance(4, 1, reduction=True)
     tosa = "REDUCE_SUM MUL RESHAPE"
+    stablehlo = "add broadcast_in_dim divide reduce"
     lower = _reduction(_mean)
 
 
@@ -195,6 +201,7 @@ class ReduceMin(AnyReduction):
     """Least value."""
 
     tosa = "REDUCE_MIN RESHAPE"
+    stablehlo = "broadcast_in_dim minimum reduce"
     lower = _reduction(_minimum, exact=True)
 
 
@@ -206,6 +213,7 @@ class ReduceProduct(WideReduction):
     tolerance = Tolerance(2, 1, reduction=True)
     tosa = "REDUCE_PRODUCT RESHAPE"
     tosa_note = "REDUCE_PRODUCT takes floats only"
+    stablehlo = "broadcast_in_dim multiply reduce"
     lower = _reduction(_product)
 
 
@@ -214,6 +222,7 @@ class ReduceSum(WideReduction):
 
     tolerance = Tolerance(4, 1, reduction=True)
     tosa = "REDUCE_SUM RESHAPE"
+    stablehlo = "add broadcast_in_dim reduce"
     lower = _reduction(_sum)
 
 
@@ -222,6 +231,7 @@ class ReduceSumSquare(WideReduction):
 
     tolerance = Tolerance(6, 1)
     tosa = "MUL REDUCE_SUM RESHAPE"
+    stablehlo = "add broadcast_in_dim multiply reduce"
     lower = _reduction(lambda x, axes: _sum(lax.mul(x, x), axes))
 
 
@@ -287,6 +297,7 @@ class ArgMin(ArgExtreme):
 
     tosa = "NEGATE ARGMAX"
     tosa_note = "integers: BITWISE_NOT for NEGATE; select_last_index: REVERSE before, SUB after"
+    stablehlo = "broadcast_in_dim compare convert iota maximum minimum or reduce select"
     lower = _position(_minimum)
 
 
@@ -295,6 +306,7 @@ class ArgMax(ArgExtreme):
 
     tosa = "ARGMAX"
     tosa_note = "select_last_index: REVERSE before, SUB after"
+    stablehlo = "broadcast_in_dim compare convert iota maximum minimum or reduce select"
     lower = _position(_maximum)
 
 
@@ -336,6 +348,7 @@ class CumulativeSum(Op):
     tolerance = Tolerance(4, 1, reduction=True)
     tosa = "TILE MATMUL"
     tosa_note = "floats: MATMUL with a triangular constant; integers: WHILE_LOOP"
+    stablehlo = "add broadcast_in_dim pad reduce_window"
 
     @staticmethod
     def infer(input: Descriptor, axis: int, exclusive: bool, reversed: bool) -> Descriptor:

@@ -68,6 +68,7 @@ class Resample2d(Op):
     tolerance = Tolerance(4, 1, reduction=True)
     tosa = "TRANSPOSE RESIZE TRANSPOSE"
     tosa_note = "nearest rounds ties up: scale [4 * out, 4 * in] with the offset less 1 rounds them down"
+    stablehlo = "add broadcast_in_dim gather multiply"
 
     @staticmethod
     def infer(

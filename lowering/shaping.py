@@ -30,6 +30,7 @@ class Squeeze(ShapeRule):
     """
 
     axes = Option(UINT32S, None, "The dimensions to remove, each of size 1. By default, or if empty, all of size 1.")
+    stablehlo = "reshape"
 
     @staticmethod
     def infer(input: Descriptor, axes: tuple[int, ...] | None) -> Descriptor:
@@ -59,6 +60,7 @@ class Unsqueeze(ShapeRule):
     """
 
     axes = Param(UINT32S, "Where the new dimensions are in the output's shape.")
+    stablehlo = "reshape"
 
     @staticmethod
     def infer(input: Descriptor, axes: tuple[int, ...]) -> Descriptor:
@@ -91,6 +93,7 @@ class FlattenTo2d(ShapeRule):
 
     name = "flatten_to_2d"
     axis = Param(UINT32, "The first dimension of the second part, from 0 to the rank of the input.")
+    stablehlo = "reshape"
 
     @staticmethod
     def infer(input: Descriptor, axis: int) -> Descriptor:
@@ -123,6 +126,7 @@ class FillSequence(Op):
     step = Param(NUMBER, "The difference between successive elements, of either sign, for unsigned types too.")
     output = Output(ANY, extensions=MOVED)
     tosa = "CONST"
+    stablehlo = "add broadcast_in_dim convert iota multiply reshape"
 
     @staticmethod
     def infer(data_type: MLOperandDataType, shape: tuple[int, ...], start: int | float, step: int | float) -> Descriptor:
