@@ -74,9 +74,10 @@ def _pad_cases(data_type: Type, rng: Rng) -> Iterator[Case]:
         value: Any = {} if index % 2 else {"value": 3}
         attributes = {"beginning_padding": before, "ending_padding": after, "mode": mode, **value}
         yield Case({"input": numbers(data_type, rng, shape)}, attributes)
-    for mode in modes:
+    for mode in modes if data_type == "float32" else modes[:1]:
         eight = {"beginning_padding": [1, 0, 0, 0] * 2, "ending_padding": [0, 0, 0, 1] * 2, "mode": mode}
         yield Case({"input": numbers(data_type, rng, (2,) * 8)}, eight, note="8-D")
+    for mode in modes:
         most_of_it = {"beginning_padding": [0, 3], "ending_padding": [2, 3], "mode": mode}
         yield Case({"input": numbers(data_type, rng, (3, 4))}, most_of_it, note="all but the edge")
     none = {"beginning_padding": [0, 0], "ending_padding": [0, 0], "mode": "reflection"}
@@ -153,9 +154,8 @@ def _split_cases(data_type: Type, rng: Rng) -> Iterator[Case]:
         axis = _axis(shape)
         array = numbers(data_type, rng, (*shape[:axis], 6, *shape[axis + 1 :]))
         yield Case({"input": array}, {"splits": 3 if len(shape) % 2 else [1, 3, 2], "axis": axis})
-    for splits in (1, 2, [6], [1, 3, 2]):
-        for axis in (0, 1):
-            yield Case({"input": numbers(data_type, rng, (6, 6))}, {"splits": splits, "axis": axis})
+    for splits, axis in ((1, 0), (2, 1), ([6], 1), ([1, 3, 2], 0)):
+        yield Case({"input": numbers(data_type, rng, (6, 6))}, {"splits": splits, "axis": axis})
     corner = special(data_type)
     yield Case({"input": corner}, {"splits": corner.size}, note="default axis, corner values")
 
