@@ -318,6 +318,18 @@ def test_a_session_specialises_shares_weights_and_forgets() -> None:
     assert first.unsafe_buffer_pointer() == second.unsafe_buffer_pointer()
 
 
+def test_transformed_weights_are_shared_too() -> None:
+    rng = np.random.default_rng(2)
+    weights = {"w": rng.standard_normal((64, 32, 3, 3), np.float32)}
+    nodes = [node("Conv", "x w", "y", kernel_shape=[3, 3], pads=[1, 1, 1, 1])]
+    session = webnn.Session(model(nodes, [info("x", F, [1, 32, "h", "w_"])], [info("y", F, None)], weights))
+    for size in (5, 6):
+        session.run({"x": np.ones((1, 32, size, size), np.float32)})
+    first, second = ([array.unsafe_buffer_pointer() for array in graph._arguments if array.nbytes > 50000] for graph in session.graphs)
+    assert first
+    assert first == second
+
+
 def test_buckets_pad_and_cut() -> None:
     proto = affine()
     session = webnn.Session(proto, buckets={"seq": [4, 8]})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from threading import RLock
@@ -18,6 +19,9 @@ from webnn_xla.importers.onnx.types import Array
 
 MAX_FIXED_ELEMENTS = 4096
 """Inputs up to this size may become part of what a graph is specialised for, if shapes or branches depend on them."""
+
+SHARED_BYTES = 16384
+"""Arguments of executables from this size on are looked for among those of the session's other graphs."""
 
 _Key = tuple[Any, ...]
 
@@ -69,6 +73,7 @@ class Session:
         self._graphs: OrderedDict[_Key, OnnxGraph] = OrderedDict()
         self._fixed: set[str] = set()
         self._weights: dict[str, Any] = {}
+        self._arrays: dict[_Key, Any] = {}
         self._lock = RLock()
 
     @staticmethod
@@ -244,6 +249,14 @@ class Session:
                     self._graphs.popitem(last=False)[1].destroy()
                 return graph
 
+    def _shared(self, array: Any) -> Any:
+        """The same numbers as another graph has on the device, if there are such: weights that each graph transforms alike."""
+        if array.nbytes < SHARED_BYTES:
+            return array
+        host = np.ascontiguousarray(np.asarray(array)).view(np.uint8).reshape(-1)
+        key = (array.dtype.name, array.shape, hashlib.blake2b(host.data, digest_size=16).digest())
+        return self._arrays.setdefault(key, array)
+
     def _compile(self, given: Mapping[str, Array], fixed: Mapping[str, Array]) -> OnnxGraph:
         free = self.model.free_dimensions()
         dims: dict[str, Any] = dict(self._dims)
@@ -272,4 +285,5 @@ class Session:
         graph.load_weights(_Reading(new, self._progress))
         constants = graph.graph.constants
         self._weights.update({name: constants[names[name]].data for name in new})
+        graph._arguments = [self._shared(array) for array in graph._arguments]
         return graph
