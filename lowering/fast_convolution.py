@@ -11,6 +11,7 @@ import numpy as np
 from jax import Array, lax
 
 from webnn_xla.lowering.convolution import Conv2d, _add_bias
+from webnn_xla.lowering.op import Target
 from webnn_xla.lowering.primitives import broadcast_along, narrow, widen
 from webnn_xla.lowering.window import SPATIAL, Window, by_letter, make_windows
 
@@ -33,6 +34,7 @@ class DepthwiseConv2d(Conv2d):
         groups: int,
         input_layout: str,
         filter_layout: str,
+        target: Target,
     ) -> Array:
         taps = by_letter(filter_layout, filter.shape)
         windows = make_windows(by_letter(input_layout, input.shape), taps, padding, strides, dilations)
@@ -67,6 +69,7 @@ class GroupedConv2d(Conv2d):
         groups: int,
         input_layout: str,
         filter_layout: str,
+        target: Target,
     ) -> Array:
         taps = by_letter(filter_layout, filter.shape)
         windows = make_windows(by_letter(input_layout, input.shape), taps, padding, strides, dilations)
@@ -108,7 +111,8 @@ def padded(image: Array, windows: Sequence[Window], layout: str) -> Array:
         config[layout.index(axis)] = (window.before, window.after, 0)
     if not any(low or high for low, high, _ in config):
         return image
-    return lax.optimization_barrier(lax.pad(image, np.asarray(0, image.dtype), config))  # type: ignore[no-untyped-call,no-any-return]
+    result: Array = lax.optimization_barrier(lax.pad(image, np.asarray(0, image.dtype), config))
+    return result
 
 
 def shifted(image: Array, windows: Sequence[Window], tap: Sequence[int], layout: str) -> Array:

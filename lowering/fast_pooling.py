@@ -70,4 +70,4 @@ def reduce_by_slices(
 
 
 def _barrier(x: Array) -> Any:
-    return lax.optimization_barrier(x)  # type: ignore[no-untyped-call]
+    return lax.optimization_barrier(x)

@@ -19,8 +19,8 @@ class OpMethods:
     def gelu(self, input: MLOperand, *, label: str = "") -> MLOperand:
         """Gaussian error linear unit: ``0.5 * x * (1 + erf(x / sqrt(2)))``.
 
-        Relative accuracy holds for negative numbers too, and decreases slowly below -3. Of -infinity it is NaN, as the
-        expression says.
+        The error is a few ulp of ``x``; for numbers below -1 that is more than a few ulp of the result. Of -infinity it is
+        NaN, as the expression says.
         """
     def hard_sigmoid(self, input: MLOperand, *, alpha: float = 0.2, beta: float = 0.5, label: str = "") -> MLOperand:
         """``max(0, min(1, alpha * x + beta))``."""
@@ -44,6 +44,72 @@ class OpMethods:
         """Hyperbolic tangent."""
     def softmax(self, input: MLOperand, axis: int, *, label: str = "") -> MLOperand:
         """``exp(x - max) / sum(exp(x - max))`` along ``axis``. All -infinity, any +infinity and any NaN give NaN there."""
+    def matmul(self, a: MLOperand, b: MLOperand, *, label: str = "") -> MLOperand:
+        """Matrix product of the last two dimensions; the others broadcast.
+
+        Source: https://www.w3.org/TR/webnn/#api-mlgraphbuilder-matmul.
+        """
+    def gemm(
+        self,
+        a: MLOperand,
+        b: MLOperand,
+        *,
+        c: MLOperand | None = None,
+        alpha: float = 1.0,
+        beta: float = 1.0,
+        a_transpose: bool = False,
+        b_transpose: bool = False,
+        label: str = "",
+    ) -> MLOperand:
+        """General matrix multiplication: ``alpha * a @ b + beta * c``.
+
+        ``alpha`` and ``beta`` are cast to the data type of ``a`` first. Source:
+        https://www.w3.org/TR/webnn/#api-mlgraphbuilder-gemm.
+        """
+    def add(self, a: MLOperand, b: MLOperand, *, label: str = "") -> MLOperand:
+        """Sum of two tensors. Integers wrap."""
+    def sub(self, a: MLOperand, b: MLOperand, *, label: str = "") -> MLOperand:
+        """Difference of two tensors. Integers wrap."""
+    def mul(self, a: MLOperand, b: MLOperand, *, label: str = "") -> MLOperand:
+        """Product of two tensors. Integers wrap."""
+    def div(self, a: MLOperand, b: MLOperand, *, label: str = "") -> MLOperand:
+        """Quotient. Integers truncate toward zero; x / 0 is -1 (unsigned: the largest value), MIN / -1 is MIN."""
+    def max(self, a: MLOperand, b: MLOperand, *, label: str = "") -> MLOperand:
+        """Greater of two tensors. NaN in either gives NaN; max(-0, 0) is 0."""
+    def min(self, a: MLOperand, b: MLOperand, *, label: str = "") -> MLOperand:
+        """Lesser of two tensors. NaN in either gives NaN; min(-0, 0) is -0."""
+    def pow(self, a: MLOperand, b: MLOperand, *, label: str = "") -> MLOperand:
+        """``a`` to the power ``b``. Integers wrap; to a negative power they are 0, 1 or -1."""
+    def abs(self, input: MLOperand, *, label: str = "") -> MLOperand:
+        """Absolute value. Of the smallest integer it is that integer."""
+    def neg(self, input: MLOperand, *, label: str = "") -> MLOperand:
+        """Negation. Of the smallest integer it is that integer."""
+    def sign(self, input: MLOperand, *, label: str = "") -> MLOperand:
+        """-1, 0 or 1. NaN stays NaN, and zeros keep their sign."""
+    def ceil(self, input: MLOperand, *, label: str = "") -> MLOperand:
+        """Smallest integer not below."""
+    def floor(self, input: MLOperand, *, label: str = "") -> MLOperand:
+        """Largest integer not above."""
+    def round_even(self, input: MLOperand, *, label: str = "") -> MLOperand:
+        """Nearest integer, halves to the even one."""
+    def cos(self, input: MLOperand, *, label: str = "") -> MLOperand:
+        """Cosine of radians."""
+    def sin(self, input: MLOperand, *, label: str = "") -> MLOperand:
+        """Sine of radians."""
+    def tan(self, input: MLOperand, *, label: str = "") -> MLOperand:
+        """Tangent of radians."""
+    def erf(self, input: MLOperand, *, label: str = "") -> MLOperand:
+        """Gauss error function."""
+    def exp(self, input: MLOperand, *, label: str = "") -> MLOperand:
+        """e to the power of the value."""
+    def log(self, input: MLOperand, *, label: str = "") -> MLOperand:
+        """Natural logarithm. Of 0 it is -infinity, of negative numbers NaN."""
+    def reciprocal(self, input: MLOperand, *, label: str = "") -> MLOperand:
+        """1 / x. Of zeros it is an infinity of the same sign."""
+    def sqrt(self, input: MLOperand, *, label: str = "") -> MLOperand:
+        """Square root. Of negative numbers it is NaN; of -0 it is -0."""
+    def identity(self, input: MLOperand, *, label: str = "") -> MLOperand:
+        """The input, unchanged. The only way to make an input or a constant an output."""
     def conv2d(
         self,
         input: MLOperand,
@@ -87,74 +153,6 @@ class OpMethods:
         fails with OperationError.
         Source: https://www.w3.org/TR/webnn/#api-mlgraphbuilder-convtranspose2d.
         """
-    def add(self, a: MLOperand, b: MLOperand, *, label: str = "") -> MLOperand:
-        """Sum of two tensors. Integers wrap."""
-    def sub(self, a: MLOperand, b: MLOperand, *, label: str = "") -> MLOperand:
-        """Difference of two tensors. Integers wrap."""
-    def mul(self, a: MLOperand, b: MLOperand, *, label: str = "") -> MLOperand:
-        """Product of two tensors. Integers wrap."""
-    def div(self, a: MLOperand, b: MLOperand, *, label: str = "") -> MLOperand:
-        """Quotient. Integers truncate toward zero; x / 0 is -1 (unsigned: the largest value), MIN / -1 is MIN."""
-    def max(self, a: MLOperand, b: MLOperand, *, label: str = "") -> MLOperand:
-        """Greater of two tensors. NaN in either gives NaN; max(-0, 0) is 0."""
-    def min(self, a: MLOperand, b: MLOperand, *, label: str = "") -> MLOperand:
-        """Lesser of two tensors. NaN in either gives NaN; min(-0, 0) is -0."""
-    def pow(self, a: MLOperand, b: MLOperand, *, label: str = "") -> MLOperand:
-        """``a`` to the power ``b``. Integers wrap; to a negative power they are 0, 1 or -1."""
-    def equal(self, a: MLOperand, b: MLOperand, *, label: str = "") -> MLOperand:
-        """1 where ``a == b``, else 0. NaN equals nothing."""
-    def not_equal(self, a: MLOperand, b: MLOperand, *, label: str = "") -> MLOperand:
-        """1 where ``a != b``, else 0. NaN differs from everything."""
-    def greater(self, a: MLOperand, b: MLOperand, *, label: str = "") -> MLOperand:
-        """1 where ``a > b``, else 0. Comparison with NaN is 0."""
-    def greater_or_equal(self, a: MLOperand, b: MLOperand, *, label: str = "") -> MLOperand:
-        """1 where ``a >= b``, else 0. Comparison with NaN is 0."""
-    def lesser(self, a: MLOperand, b: MLOperand, *, label: str = "") -> MLOperand:
-        """1 where ``a < b``, else 0. Comparison with NaN is 0."""
-    def lesser_or_equal(self, a: MLOperand, b: MLOperand, *, label: str = "") -> MLOperand:
-        """1 where ``a <= b``, else 0. Comparison with NaN is 0."""
-    def logical_and(self, a: MLOperand, b: MLOperand, *, label: str = "") -> MLOperand:
-        """1 where both are not 0, else 0: any value but 0 is true."""
-    def logical_or(self, a: MLOperand, b: MLOperand, *, label: str = "") -> MLOperand:
-        """1 where either is not 0, else 0: any value but 0 is true."""
-    def logical_xor(self, a: MLOperand, b: MLOperand, *, label: str = "") -> MLOperand:
-        """1 where exactly one is not 0, else 0: any value but 0 is true."""
-    def logical_not(self, a: MLOperand, *, label: str = "") -> MLOperand:
-        """1 where the value is 0, else 0."""
-    def is_nan(self, a: MLOperand, *, label: str = "") -> MLOperand:
-        """1 where the value is NaN, else 0. Integers, which the table of limits allows, never are."""
-    def is_infinite(self, a: MLOperand, *, label: str = "") -> MLOperand:
-        """1 where the value is an infinity of either sign, else 0. Integers, which the limits allow, never are."""
-    def abs(self, input: MLOperand, *, label: str = "") -> MLOperand:
-        """Absolute value. Of the smallest integer it is that integer."""
-    def neg(self, input: MLOperand, *, label: str = "") -> MLOperand:
-        """Negation. Of the smallest integer it is that integer."""
-    def sign(self, input: MLOperand, *, label: str = "") -> MLOperand:
-        """-1, 0 or 1. NaN stays NaN, and zeros keep their sign."""
-    def ceil(self, input: MLOperand, *, label: str = "") -> MLOperand:
-        """Smallest integer not below."""
-    def floor(self, input: MLOperand, *, label: str = "") -> MLOperand:
-        """Largest integer not above."""
-    def round_even(self, input: MLOperand, *, label: str = "") -> MLOperand:
-        """Nearest integer, halves to the even one."""
-    def cos(self, input: MLOperand, *, label: str = "") -> MLOperand:
-        """Cosine of radians."""
-    def sin(self, input: MLOperand, *, label: str = "") -> MLOperand:
-        """Sine of radians."""
-    def tan(self, input: MLOperand, *, label: str = "") -> MLOperand:
-        """Tangent of radians."""
-    def erf(self, input: MLOperand, *, label: str = "") -> MLOperand:
-        """Gauss error function."""
-    def exp(self, input: MLOperand, *, label: str = "") -> MLOperand:
-        """e to the power of the value."""
-    def log(self, input: MLOperand, *, label: str = "") -> MLOperand:
-        """Natural logarithm. Of 0 it is -infinity, of negative numbers NaN."""
-    def reciprocal(self, input: MLOperand, *, label: str = "") -> MLOperand:
-        """1 / x. Of zeros it is an infinity of the same sign."""
-    def sqrt(self, input: MLOperand, *, label: str = "") -> MLOperand:
-        """Square root. Of negative numbers it is NaN; of -0 it is -0."""
-    def identity(self, input: MLOperand, *, label: str = "") -> MLOperand:
-        """The input, unchanged. The only way to make an input or a constant an output."""
     def cast(self, input: MLOperand, data_type: DataTypeLike, *, label: str = "") -> MLOperand:
         """Converts to another data type.
 
@@ -235,28 +233,30 @@ class OpMethods:
         """
     def triangular_matrix(self, input: MLOperand, *, upper: bool = True, diagonal: int = 0, label: str = "") -> MLOperand:
         """The name that ``triangular`` had when it was proposed."""
-    def matmul(self, a: MLOperand, b: MLOperand, *, label: str = "") -> MLOperand:
-        """Matrix product of the last two dimensions; the others broadcast.
-
-        Source: https://www.w3.org/TR/webnn/#api-mlgraphbuilder-matmul.
-        """
-    def gemm(
-        self,
-        a: MLOperand,
-        b: MLOperand,
-        *,
-        c: MLOperand | None = None,
-        alpha: float = 1.0,
-        beta: float = 1.0,
-        a_transpose: bool = False,
-        b_transpose: bool = False,
-        label: str = "",
-    ) -> MLOperand:
-        """General matrix multiplication: ``alpha * a @ b + beta * c``.
-
-        ``alpha`` and ``beta`` are cast to the data type of ``a`` first. Source:
-        https://www.w3.org/TR/webnn/#api-mlgraphbuilder-gemm.
-        """
+    def equal(self, a: MLOperand, b: MLOperand, *, label: str = "") -> MLOperand:
+        """1 where ``a == b``, else 0. NaN equals nothing."""
+    def not_equal(self, a: MLOperand, b: MLOperand, *, label: str = "") -> MLOperand:
+        """1 where ``a != b``, else 0. NaN differs from everything."""
+    def greater(self, a: MLOperand, b: MLOperand, *, label: str = "") -> MLOperand:
+        """1 where ``a > b``, else 0. Comparison with NaN is 0."""
+    def greater_or_equal(self, a: MLOperand, b: MLOperand, *, label: str = "") -> MLOperand:
+        """1 where ``a >= b``, else 0. Comparison with NaN is 0."""
+    def lesser(self, a: MLOperand, b: MLOperand, *, label: str = "") -> MLOperand:
+        """1 where ``a < b``, else 0. Comparison with NaN is 0."""
+    def lesser_or_equal(self, a: MLOperand, b: MLOperand, *, label: str = "") -> MLOperand:
+        """1 where ``a <= b``, else 0. Comparison with NaN is 0."""
+    def logical_and(self, a: MLOperand, b: MLOperand, *, label: str = "") -> MLOperand:
+        """1 where both are not 0, else 0: any value but 0 is true."""
+    def logical_or(self, a: MLOperand, b: MLOperand, *, label: str = "") -> MLOperand:
+        """1 where either is not 0, else 0: any value but 0 is true."""
+    def logical_xor(self, a: MLOperand, b: MLOperand, *, label: str = "") -> MLOperand:
+        """1 where exactly one is not 0, else 0: any value but 0 is true."""
+    def logical_not(self, a: MLOperand, *, label: str = "") -> MLOperand:
+        """1 where the value is 0, else 0."""
+    def is_nan(self, a: MLOperand, *, label: str = "") -> MLOperand:
+        """1 where the value is NaN, else 0. Integers, which the table of limits allows, never are."""
+    def is_infinite(self, a: MLOperand, *, label: str = "") -> MLOperand:
+        """1 where the value is an infinity of either sign, else 0. Integers, which the limits allow, never are."""
     def concat(self, inputs: Sequence[MLOperand], axis: int, *, label: str = "") -> MLOperand:
         """Joins tensors along ``axis``; all other dimensions are equal.
 
@@ -436,7 +436,8 @@ class OpMethods:
     def quantize_linear(self, input: MLOperand, scale: MLOperand, zero_point: MLOperand, *, label: str = "") -> MLOperand:
         """``clamp(round_even(input / scale) + zero_point)`` to the range of the zero point's type, in which the result is.
 
-        Halves round to the even number before the zero point is added. Infinities saturate; NaN gives 0, as in cast.
+        The quotient is that of float32. Halves round to the even number, before the zero point is added. Infinities saturate; NaN
+        gives 0, as in cast.
         """
     def dequantize_linear(self, input: MLOperand, scale: MLOperand, zero_point: MLOperand, *, label: str = "") -> MLOperand:
         """``(input - zero_point) * scale``, in the type of ``scale``."""

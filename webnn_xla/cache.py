@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import jax
-import jaxlib
+import jaxlib.version
 import numpy as np
 import platformdirs
 
@@ -181,7 +181,7 @@ def environment() -> str:
     here = Path(__file__).parent
     for path in _sources(here):
         digest.update(path.read_bytes())
-    return f"{jax.__version__} {jaxlib.__version__} {digest.hexdigest()} {_processor()}"
+    return f"{jax.__version__} {jaxlib.version.__version__} {digest.hexdigest()} {_processor()}"
 
 
 def _sources(here: Path) -> Iterable[Path]:

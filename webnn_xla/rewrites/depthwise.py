@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from webnn_xla.graph import Graph, Node, Value
 from webnn_xla.lowering.op import Target
 from webnn_xla.rewrites.editing import Draft, View, rewrite_nodes
@@ -49,7 +51,8 @@ def _depthwise(node: Node, view: View) -> Draft | None:
     if not node.attributes["groups"] == image["c"] == filter["o"] > 1 or filter["h"] * filter["w"] > MAX_TAPS:
         return None
     draft = Draft(node.label)
-    draft.emit("depthwise_conv2d", outputs=node.outputs, **node.operands, **node.attributes)
+    arguments: dict[str, Any] = {**node.operands, **node.attributes}
+    draft.emit("depthwise_conv2d", outputs=node.outputs, **arguments)
     return draft
 
 
@@ -63,5 +66,6 @@ def _grouped(node: Node, view: View) -> Draft | None:
     if filter["i"] > MAX_GROUP or filter["h"] * filter["w"] * filter["i"] > (MAX_FIRST if single else MAX_TAPS):
         return None
     draft = Draft(node.label)
-    draft.emit("grouped_conv2d", outputs=node.outputs, **node.operands, **node.attributes)
+    arguments: dict[str, Any] = {**node.operands, **node.attributes}
+    draft.emit("grouped_conv2d", outputs=node.outputs, **arguments)
     return draft

@@ -41,12 +41,13 @@ def _into_conv(node: Node, x: Value, c: Value, view: View) -> Draft | None:
     if conv is None:
         return None
     filter, bias = conv.operands["filter"], conv.operands.get("bias")
+    assert isinstance(filter, Value)
+    assert not isinstance(bias, tuple)
     layout = conv.attributes["input_layout"]
     channel = layout.index("c")
     channels = x.descriptor.shape[channel]
     if not view.is_constant(filter) or not (bias is None or view.is_constant(bias)) or not _along_only(c, 4, channel):
         return None
-    assert isinstance(filter, Value)
     draft = Draft(conv.label or node.label)
     factor = draft.emit("reshape", input=c, new_shape=(c.descriptor.element_count,))
     if node.op.name in ("mul", "div"):
