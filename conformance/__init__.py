@@ -6,7 +6,7 @@ if __name__ == "conformance":
         "(`pip install -e .` first)"
     )
 
-from typing import Any  # noqa: E402
+from typing import Any
 
 __all__ = ["interpret"]
 

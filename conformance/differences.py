@@ -37,8 +37,7 @@ class Difference:
         )
 
 
-DIFFERENCES: Final[tuple[Difference, ...]] = (
-)
+DIFFERENCES: Final[tuple[Difference, ...]] = ()
 
 
 def known(op: str, data_type: MLOperandDataType, oracle: str) -> Sequence[Difference]:

@@ -43,9 +43,7 @@ def interpret_graph(
     graph: Graph, inputs: Mapping[str, Any], *, timeout: float = 60.0, oracle: Oracle | None = None
 ) -> dict[str, np.ndarray[Any, Any]]:
     """``interpret`` of a graph that was not compiled. How large it is is not checked before."""
-    arrays = {
-        name: to_carrier(_view(inputs, name, value.descriptor), value.descriptor) for name, value in graph.inputs.items()
-    }
+    arrays = {name: to_carrier(_view(inputs, name, value.descriptor), value.descriptor) for name, value in graph.inputs.items()}
     text, values = canonical_text(graph)
     data = [graph.constants[value].data for value in values]
     if any(array is None for array in data):

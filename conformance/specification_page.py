@@ -34,8 +34,10 @@ th button { all: unset; cursor: pointer; font-weight: 600; white-space: nowrap; 
 th button:focus-visible { outline: 2px solid var(--accent); }
 th[aria-sort=ascending] button::after { content: " ▲"; } th[aria-sort=descending] button::after { content: " ▼"; }
 .s { white-space: nowrap; } .s::before { content: "● "; }
-.agrees { color: var(--good); } .known { color: var(--known); } .differs, .failed { color: var(--bad); } .none { color: var(--none); }
-td details { max-width: 30rem; } summary { cursor: pointer; color: var(--accent); } details p { margin: .25rem 0; font-size: .92em; }
+.agrees { color: var(--good); } .known { color: var(--known); } .differs, .failed { color: var(--bad); }
+.none { color: var(--none); }
+td details { max-width: 30rem; } summary { cursor: pointer; color: var(--accent); }
+details p { margin: .25rem 0; font-size: .92em; }
 """
 
 _SCRIPT: Final = """
@@ -52,7 +54,8 @@ function sort(head) {
   body.append(...rows);
 }
 heads.forEach(head => head.querySelector('button').addEventListener('click', () => sort(head)));
-const text = document.querySelector('#filter'), state = document.querySelector('#state'), shown = document.querySelector('#shown');
+const text = document.querySelector('#filter'), state = document.querySelector('#state');
+const shown = document.querySelector('#shown');
 function filter() {
   let count = 0;
   for (const row of rows) {
@@ -90,7 +93,8 @@ integers, the plain difference. <b>{verdict}.</b></p>
 <div class="cards">{"".join(_card(report, oracle) for oracle in ORACLES)}</div>
 <h2>Ops and data types</h2>
 <div class="bar"><label>Filter <input id="filter" type="search" placeholder="conv2d float16"></label>
-<label>State <select id="state"><option value="">any</option>{options}</select></label><span id="shown" class="dim"></span></div>
+<label>State <select id="state"><option value="">any</option>{options}</select></label>
+<span id="shown" class="dim"></span></div>
 <div class="scroll"><table class="rows"><thead>{_heads()}</thead><tbody>
 {chr(10).join(map(_row, report.rows))}
 </tbody></table></div>

@@ -85,7 +85,9 @@ class Report:
     @property
     def corrected(self) -> list[str]:
         """What was corrected in the vectors that ran, and why: values known to be wrong in the suite."""
-        return [f"{result.op} {result.id}: {CORRECTIONS[result.id].reason}" for result in self.results if result.id in CORRECTIONS]
+        return [
+            f"{result.op} {result.id}: {CORRECTIONS[result.id].reason}" for result in self.results if result.id in CORRECTIONS
+        ]
 
     def counts(self) -> dict[str, dict[str, tuple[int, int]]]:
         """Op → kind → (passed, failed)."""

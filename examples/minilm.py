@@ -81,9 +81,7 @@ class Encoder:
 
     def norm(self, x: webnn.MLOperand, name: str) -> webnn.MLOperand:
         scale, bias = (self.weight(f"{name}.{part}", self.config.hidden) for part in ("weight", "bias"))
-        return self.builder.layer_normalization(
-            x, scale=scale, bias=bias, axes=[2], epsilon=self.config.epsilon, label=name
-        )
+        return self.builder.layer_normalization(x, scale=scale, bias=bias, axes=[2], epsilon=self.config.epsilon, label=name)
 
     def heads(self, x: webnn.MLOperand, name: str, permutation: Sequence[int]) -> webnn.MLOperand:
         hidden, heads = self.config.hidden, self.config.heads
@@ -191,7 +189,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             encoder.graph.compute(inputs)
             times.append(time.perf_counter() - started)
         print(f"\n{encoder.graph.operation_count} ops, compiled in {sum(seconds.values()):.2f} s")
-        print(f"latency of {len(sentences)} × {options.length} tokens: {np.median(times) * 1e3:.1f} ms (median of {len(times)})\n")
+        print(
+            f"latency of {len(sentences)} × {options.length} tokens: {np.median(times) * 1e3:.1f} ms (median of {len(times)})\n"
+        )
         for index, sentence in enumerate(sentences):
             print(f"  {index}: {sentence}")
         print("\nsimilarity (cosine)\n")

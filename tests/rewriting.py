@@ -47,7 +47,9 @@ class Comparison:
                 continue
             scale = float(np.max(np.abs(wanted[np.isfinite(wanted)]), initial=0)) or 1.0
             limit = ulps * float(np.finfo(wanted.dtype).eps) * scale
-            np.testing.assert_allclose(got[name].astype(np.float64), wanted.astype(np.float64), rtol=0, atol=limit, err_msg=name)
+            np.testing.assert_allclose(
+                got[name].astype(np.float64), wanted.astype(np.float64), rtol=0, atol=limit, err_msg=name
+            )
 
 
 def random(*shape: int, seed: int = 1, data_type: str = "float32") -> np.ndarray:

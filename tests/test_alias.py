@@ -73,7 +73,12 @@ def test_two_tensors_leave_the_input_alone(context: webnn.MLContext) -> None:
 
 def test_compute_and_calls_leave_the_callers_arrays_alone(context: webnn.MLContext) -> None:
     graph, plain = cache_graph(context, alias=ALIAS), cache_graph(context)
-    given = {"keys": np.ones((ROWS, 8), np.float32), "values": np.zeros((ROWS, 8), np.float32), "row": np.full((1, 8), 7, np.float32), "at": np.array([[2]], np.int32)}  # fmt: skip
+    given: dict[str, Any] = {
+        "keys": np.ones((ROWS, 8), np.float32),
+        "values": np.zeros((ROWS, 8), np.float32),
+        "row": np.full((1, 8), 7, np.float32),
+        "at": np.array([[2]], np.int32),
+    }
     wanted = plain.compute(given)
     for result in (graph.compute(given), graph(**{name: jax.numpy.asarray(array) for name, array in given.items()})):
         for name, array in wanted.items():
@@ -95,7 +100,9 @@ def test_without_alias_a_tensor_may_not_be_both(context: webnn.MLContext) -> Non
         context.dispatch(crossed, inputs, {"total": made["total"], "new_keys": made["values"], "new_values": made["keys"]})
 
 
-@pytest.mark.parametrize("alias", [{"nothing": "keys"}, {"new_keys": "nothing"}, {"total": "keys"}, {"new_keys": "keys", "new_values": "keys"}])
+@pytest.mark.parametrize(
+    "alias", [{"nothing": "keys"}, {"new_keys": "nothing"}, {"total": "keys"}, {"new_keys": "keys", "new_values": "keys"}]
+)
 def test_wrong_aliases(context: webnn.MLContext, alias: dict[str, str]) -> None:
     with pytest.raises(webnn.ArgumentError, match="alias"):
         cache_graph(context, alias=alias)

@@ -64,7 +64,9 @@ def test_other_literals_shapes_and_options_are_other_entries(folder: Path) -> No
     assert len(list(folder.iterdir())) == 4
 
 
-@pytest.mark.parametrize("damage", [b"", b"webnn-xla 1\n", lambda raw: raw[:-10], lambda raw: raw[:60] + bytes([raw[60] ^ 1]) + raw[61:]])
+@pytest.mark.parametrize(
+    "damage", [b"", b"webnn-xla 1\n", lambda raw: raw[:-10], lambda raw: raw[:60] + bytes([raw[60] ^ 1]) + raw[61:]]
+)
 def test_a_damaged_entry_is_compiled_again(folder: Path, damage: Any, caplog: pytest.LogCaptureFixture) -> None:
     build(folder)
     (entry,) = folder.iterdir()

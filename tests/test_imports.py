@@ -26,7 +26,10 @@ def test_imports_go_downwards_only() -> None:
 @pytest.mark.parametrize(
     ("layers", "words"),
     [
-        (('"lowering",\n    "dtypes",', '"dtypes",\n    "lowering",'), "webnn_xla.lowering is not allowed to import webnn_xla.dtypes"),
+        (
+            ('"lowering",\n    "dtypes",', '"dtypes",\n    "lowering",'),
+            "webnn_xla.lowering is not allowed to import webnn_xla.dtypes",
+        ),
         (('    "graph",\n', ""), "- webnn_xla.graph"),
     ],
 )

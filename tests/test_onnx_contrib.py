@@ -89,7 +89,12 @@ CASES: dict[str, Any] = {
     "attention": ("Attention", {"input": f(2, 4, 16), "weight": f(16, 48, scale=0.3), "bias": f(48)}, 1, {"num_heads": 2}),
     "attention mask": (
         "Attention",
-        {"input": f(2, 4, 16), "weight": f(16, 48, scale=0.3), "bias": f(48), "mask": np.array([[1] * 4, [1, 1, 0, 0]], np.int32)},
+        {
+            "input": f(2, 4, 16),
+            "weight": f(16, 48, scale=0.3),
+            "bias": f(48),
+            "mask": np.array([[1] * 4, [1, 1, 0, 0]], np.int32),
+        },
         1,
         {"num_heads": 2},
     ),

@@ -325,7 +325,9 @@ def test_transformed_weights_are_shared_too() -> None:
     session = webnn.Session(model(nodes, [info("x", F, [1, 32, "h", "w_"])], [info("y", F, None)], weights))
     for size in (5, 6):
         session.run({"x": np.ones((1, 32, size, size), np.float32)})
-    first, second = ([array.unsafe_buffer_pointer() for array in graph._arguments if array.nbytes > 50000] for graph in session.graphs)
+    first, second = (
+        [array.unsafe_buffer_pointer() for array in graph._arguments if array.nbytes > 50000] for graph in session.graphs
+    )
     assert first
     assert first == second
 
@@ -359,6 +361,13 @@ def test_wrong_inputs_of_a_session(inputs: dict[str, Any]) -> None:
 
 
 # The package and the command line
+
+
+def test_the_page_of_operators_is_up_to_date() -> None:
+    from webnn_xla.importers.onnx import coverage
+
+    page = coverage.PAGE.read_text()
+    assert page == coverage.updated(page), "python -m webnn_xla.importers.onnx.coverage writes it"
 
 
 def test_the_core_does_not_import_onnx() -> None:

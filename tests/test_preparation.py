@@ -14,10 +14,8 @@ def _graph(context: webnn.MLContext, *, named: bool, size: int = 64) -> tuple[we
     builder = webnn.MLGraphBuilder(context)
     weight = np.arange(size * size, dtype=np.float32).reshape(size, size) / size**2
     x = builder.input("x", [size], "float32")
-    if named:
-        w = builder.constant({"data_type": "float32", "shape": [size, size]}, name="w")
-    else:
-        w = builder.constant(weight)
+    declared = {"data_type": "float32", "shape": [size, size]}
+    w = builder.constant(declared, name="w") if named else builder.constant(weight)
     return builder.build({"y": builder.add(x, builder.exp(builder.neg(w)))}), weight
 
 

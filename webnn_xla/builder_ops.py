@@ -48,12 +48,20 @@ def docstring(op: type[Op]) -> str:
     lines += ["    label: shown in errors and as the location in StableHLO.", "", "Returns:"]
     lines += [f"    {name}: {_limits(output)} {output.doc}".rstrip() for name, output in op.outputs.items()]
     source = "an extension" if op.extension else SPEC_URL + op.section
-    lines += ["", "Errors: ArgumentError, naming op, label and operand, where an argument is not as above.", f"Source: {source}"]
+    lines += [
+        "",
+        "Errors: ArgumentError, naming op, label and operand, where an argument is not as above.",
+        f"Source: {source}",
+    ]
     return "\n".join(lines)
 
 
 def _limits(tensor: Any) -> str:
-    types = f"data type of {tensor.types.operand}" if hasattr(tensor.types, "operand") else ", ".join(tensor.types + tensor.extensions)
+    types = (
+        f"data type of {tensor.types.operand}"
+        if hasattr(tensor.types, "operand")
+        else ", ".join(tensor.types + tensor.extensions)
+    )
     if hasattr(tensor.ranks, "operand"):
         return f"{types}; rank of {tensor.ranks.operand}."
     low, high = tensor.ranks

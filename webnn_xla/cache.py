@@ -155,7 +155,10 @@ def key(graph: Graph, target: Target, device: jax.Device, *rest: object) -> str:
 
     add(environment(), device.platform, device.device_kind, device.client.platform_version, device.id, target, rest)
     for kind, named in (("input", graph.inputs), ("output", graph.outputs)):
-        add(kind, [(name if kind == "input" else "", number(value), _described(value.descriptor)) for name, value in named.items()])
+        add(
+            kind,
+            [(name if kind == "input" else "", number(value), _described(value.descriptor)) for name, value in named.items()],
+        )
     for value, constant in graph.constants.items():
         add("constant", number(value), _described(value.descriptor), constant.data is None)
         if constant.data is not None:
@@ -185,7 +188,10 @@ def environment() -> str:
 
 
 def _sources(here: Path) -> Iterable[Path]:
-    return (*sorted((here / "lowering").glob("*.py")), *(here / name for name in ("compile.py", "program.py", "preparation.py")))
+    return (
+        *sorted((here / "lowering").glob("*.py")),
+        *(here / name for name in ("compile.py", "program.py", "preparation.py")),
+    )
 
 
 def _processor() -> str:

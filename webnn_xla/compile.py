@@ -80,7 +80,10 @@ def apply(node: Node, environment: dict[Value, Array], target: Target) -> Sequen
     except Exception as error:
         given = ", ".join(f"{name} {_describe(operand)}" for name, operand in node.operands.items())
         raise OperationError(
-            f"lowering failed for {given}: {error}", operator=node.op.name, operand=next(iter(node.operands), ""), label=node.label
+            f"lowering failed for {given}: {error}",
+            operator=node.op.name,
+            operand=next(iter(node.operands), ""),
+            label=node.label,
         ) from error
     results: Sequence[Array] = result if isinstance(result, (tuple, list)) else (result,)
     for value, array in zip(node.outputs, results, strict=True):

@@ -25,12 +25,16 @@ def choose(device_type: str | None, device: Any, accelerated: bool) -> jax.Devic
     """
     if device is not None:
         if not isinstance(device, jax.Device):
-            raise ArgumentError(f"got {type(device).__name__}; allowed: a jax.Device", operator="create_context", operand="device")
+            raise ArgumentError(
+                f"got {type(device).__name__}; allowed: a jax.Device", operator="create_context", operand="device"
+            )
         return device
     if device_type is not None:
         if device_type not in DEVICE_TYPES:
             raise ArgumentError(
-                f"got {device_type!r}; allowed: {', '.join(map(repr, DEVICE_TYPES))}", operator="create_context", operand="device_type"
+                f"got {device_type!r}; allowed: {', '.join(map(repr, DEVICE_TYPES))}",
+                operator="create_context",
+                operand="device_type",
             )
         try:
             return jax.devices(device_type)[0]

@@ -121,7 +121,7 @@ class _quiet:  # noqa: N801
 
     def __enter__(self) -> None:
         self.saved = os.dup(2)
-        self.sink = tempfile.TemporaryFile()  # noqa: SIM115
+        self.sink = tempfile.TemporaryFile()
         os.dup2(self.sink.fileno(), 2)
 
     def __exit__(self, *error: object) -> None:

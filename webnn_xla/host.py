@@ -49,7 +49,9 @@ def run(graph: Graph, data: Mapping[Value, Any]) -> dict[Value, Array]:
         if value not in known:
             # Literals that a rewrite brought in are in the graph only.
             held = np.asarray(data[value] if value in data else graph.constants[value].data)
-            known[value] = held if held.dtype == value.descriptor.data_type.numpy else held.astype(value.descriptor.data_type.numpy)
+            known[value] = (
+                held if held.dtype == value.descriptor.data_type.numpy else held.astype(value.descriptor.data_type.numpy)
+            )
         return known[value]
 
     remaining = {value: len(users) for value, users in graph.users().items()}

@@ -133,7 +133,8 @@ class Program:
     def stage(self) -> Any:
         """``jax.stages.Lowered``: StableHLO, before XLA."""
         inputs = [
-            _struct(value.descriptor.shape, value.descriptor.data_type.carrier, self.device) for value in self.main.inputs.values()
+            _struct(value.descriptor.shape, value.descriptor.data_type.carrier, self.device)
+            for value in self.main.inputs.values()
         ]
         donated = tuple(self.arguments.count + list(self.main.inputs).index(name) for name in self.alias.values())
         with devices.x64():
@@ -141,7 +142,7 @@ class Program:
             return jitted.lower(*self.arguments.structs(self.device), *inputs)
 
     def _ordered(self, *arguments: Array) -> tuple[Array, ...]:
-        """``flat`` with aliased outputs first, in the order of their inputs: so JAX pairs them as asked, and not by type alone."""
+        """``flat`` with aliased outputs first, in the order of their inputs: so JAX pairs them as asked, not by type alone."""
         results = self.flat(*arguments)
         return results if self.output_order is None else tuple(results[index] for index in self._program_order)
 
@@ -201,16 +202,19 @@ class Program:
             times.append(self._seconds(self._compile()))
         best = times.index(min(times))
         self.options = choices[best]
-        log.info("autotune: %s", ", ".join(f"{choice} {seconds * 1e3:.2f} ms" for choice, seconds in zip(choices, times, strict=True)))
+        log.info(
+            "autotune: %s",
+            ", ".join(f"{choice} {seconds * 1e3:.2f} ms" for choice, seconds in zip(choices, times, strict=True)),
+        )
         if self.cache is not None:
             self.cache.store(key, str(best).encode())
 
     def _seconds(self, executable: Any) -> float:
         """The fastest of several runs on arrays of ones."""
         with devices.x64():
-            structs = [*self.arguments.structs(self.device), *(
-                _struct(value.descriptor.shape, value.descriptor.data_type.carrier, self.device) for value in self.main.inputs.values()
-            )]  # fmt: skip
+            inputs = [value.descriptor for value in self.main.inputs.values()]
+            structs = self.arguments.structs(self.device)
+            structs += [_struct(item.shape, item.data_type.carrier, self.device) for item in inputs]
             best, spent, runs = float("inf"), 0.0, 0
             resident = [jax.device_put(np.ones(item.shape, item.dtype), self.device) for item in structs]
             while runs < 3 or (spent < TUNE_SECONDS and runs < 100):
@@ -232,7 +236,9 @@ class Program:
     def _layout(self) -> object:
         """Which constants are passed in which argument."""
         order = {value: index for index, value in enumerate(self.main.constants)}
-        return [[order[value] for value in pack] for pack in self.arguments.packs], [order[value] for value in self.arguments.single]
+        return [[order[value] for value in pack] for pack in self.arguments.packs], [
+            order[value] for value in self.arguments.single
+        ]
 
     def _deserialize(self, contents: bytes) -> Any:
         count = self.arguments.count + len(self.main.inputs)

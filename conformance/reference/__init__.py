@@ -105,17 +105,41 @@ def special(data_type: MLOperandDataType) -> Array:
     return np.array(values, dtype=data_type.numpy)
 
 
-from webnn_xla.conformance.reference import activation  # noqa: E402
-from webnn_xla.conformance.reference import convolution  # noqa: E402
-from webnn_xla.conformance.reference import elementwise  # noqa: E402  (registers its references)
-from webnn_xla.conformance.reference import indexing  # noqa: E402
-from webnn_xla.conformance.reference import matmul  # noqa: E402
-from webnn_xla.conformance.reference import movement  # noqa: E402
-from webnn_xla.conformance.reference import normalization  # noqa: E402
-from webnn_xla.conformance.reference import pooling  # noqa: E402
-from webnn_xla.conformance.reference import quantization  # noqa: E402
-from webnn_xla.conformance.reference import recurrent  # noqa: E402
-from webnn_xla.conformance.reference import reduction  # noqa: E402
-from webnn_xla.conformance.reference import resampling  # noqa: E402
+from webnn_xla.conformance.reference import (  # noqa: E402  (importing a family registers its references)
+    activation,
+    convolution,
+    elementwise,
+    indexing,
+    matmul,
+    movement,
+    normalization,
+    pooling,
+    quantization,
+    recurrent,
+    reduction,
+    resampling,
+)
 
-__all__ = ["REFERENCES", "Case", "Reference", "Scaled", "broadcast_pairs", "elementwise", "numbers", "reference", "shapes", "special"]
+__all__ = [
+    "REFERENCES",
+    "Case",
+    "Reference",
+    "Scaled",
+    "activation",
+    "broadcast_pairs",
+    "convolution",
+    "elementwise",
+    "indexing",
+    "matmul",
+    "movement",
+    "normalization",
+    "numbers",
+    "pooling",
+    "quantization",
+    "recurrent",
+    "reduction",
+    "reference",
+    "resampling",
+    "shapes",
+    "special",
+]

@@ -33,10 +33,8 @@ def _divide(a: Array, b: Array) -> Array:
     quotients = []
     for x, y in zip(a.flat, b.flat, strict=True):
         x, y = int(x), int(y)
-        if y == 0:
-            quotient = -1 if low < 0 else high
-        else:
-            quotient = abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
+        by_zero = -1 if low < 0 else high
+        quotient = by_zero if y == 0 else abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
         quotients.append(low if quotient > high else quotient)
     return np.array(quotients, a.dtype).reshape(a.shape)
 
@@ -152,7 +150,11 @@ def _cast_cases(data_type: MLOperandDataType, rng: Rng) -> Iterator[Case]:
 def cast(input: Array, data_type: MLOperandDataType) -> Array:
     """Truncates and saturates from floats, wraps from integers."""
     if data_type.is_float:
-        return input.astype(np.float64) if input.dtype.kind == "f" else np.array([float(int(x)) for x in input.flat]).reshape(input.shape)
+        return (
+            input.astype(np.float64)
+            if input.dtype.kind == "f"
+            else np.array([float(int(x)) for x in input.flat]).reshape(input.shape)
+        )
     low, high = data_type.integer_range
     results = []
     for x in input.flat:
@@ -204,7 +206,11 @@ def _where_cases(data_type: MLOperandDataType, rng: Rng) -> Iterator[Case]:
         shape = np.broadcast_shapes(a, b)
         for condition_shape in {shape, shape[-1:]}:
             condition = rng.integers(0, 3, condition_shape).astype(np.uint8)
-            operands = {"condition": condition, "true_value": numbers(data_type, rng, a), "false_value": numbers(data_type, rng, b)}
+            operands = {
+                "condition": condition,
+                "true_value": numbers(data_type, rng, a),
+                "false_value": numbers(data_type, rng, b),
+            }
             yield Case(operands, types={"condition": "uint8"})
     values = special(data_type)
     condition = np.arange(len(values)).astype(np.uint8) % 3
