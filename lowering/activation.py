@@ -14,6 +14,7 @@ import numpy as np
 from jax import Array, lax
 
 from webnn_xla.dtypes import Descriptor, cast_number
+from webnn_xla.lowering.emulation import Emulator, Handle
 from webnn_xla.lowering.kinds import DOUBLE, UINT32
 from webnn_xla.lowering.op import (
     FLOATS,
@@ -76,6 +77,12 @@ class Elu(Activation):
         negative = lax.mul(_option(alpha, input, x), lax.expm1(lax.min(x, zero)))
         return narrow(lax.select(lax.gt(x, zero), x, negative), input)
 
+    @staticmethod
+    def emulate(b: Emulator, input: Handle, alpha: float) -> Any:
+        zero = b.scalar(0, input)
+        below = b.sub(b.exp(b.min(zero, input)), b.scalar(1, input))
+        return b.add(b.max(zero, input), b.mul(b.scalar(alpha, input), below))
+
 
 def _gelu(x: Array) -> Array:
     # As the expression has it, with erf and not erfc: browsers and the suite's tolerances take its rounding for granted.
@@ -96,6 +103,11 @@ class Gelu(Activation):
     stablehlo = "add broadcast_in_dim chlo.erf multiply"
     lower = _activation(_gelu)
 
+    @staticmethod
+    def emulate(b: Emulator, input: Handle) -> Any:
+        error = b.erf(b.div(input, b.sqrt(b.scalar(2, input))))
+        return b.mul(b.mul(input, b.scalar(0.5, input)), b.add(b.scalar(1, input), error))
+
 
 class HardSigmoid(Activation):
     """``max(0, min(1, alpha * x + beta))``."""
@@ -113,6 +125,11 @@ class HardSigmoid(Activation):
         line = lax.add(lax.mul(_option(alpha, input, x), x), _option(beta, input, x))
         return narrow(lax.max(lax.min(line, constant(1, x)), _zero(x)), input)
 
+    @staticmethod
+    def emulate(b: Emulator, input: Handle, alpha: float, beta: float) -> Any:
+        line = b.add(b.mul(b.scalar(alpha, input), input), b.scalar(beta, input))
+        return b.max(b.min(line, b.scalar(1, input)), b.scalar(0, input))
+
 
 def _hard_swish(x: Array) -> Array:
     gate = lax.max(lax.min(lax.add(x, constant(3, x)), constant(6, x)), _zero(x))
@@ -129,6 +146,11 @@ class HardSwish(Activation):
     stablehlo = "add broadcast_in_dim divide maximum minimum multiply"
     lower = _activation(_hard_swish)
 
+    @staticmethod
+    def emulate(b: Emulator, input: Handle) -> Any:
+        six = b.scalar(6, input)
+        return b.div(b.mul(input, b.max(b.scalar(0, input), b.min(six, b.add(input, b.scalar(3, input))))), six)
+
 
 class LeakyRelu(Activation):
     """``x`` where it is not negative, else ``alpha * x``."""
@@ -142,6 +164,11 @@ class LeakyRelu(Activation):
     def lower(input: Array, alpha: float) -> Array:
         x = widen(input)
         return narrow(lax.select(lax.ge(x, _zero(x)), x, lax.mul(_option(alpha, input, x), x)), input)
+
+    @staticmethod
+    def emulate(b: Emulator, input: Handle, alpha: float) -> Any:
+        zero = b.scalar(0, input)
+        return b.add(b.max(zero, input), b.mul(b.scalar(alpha, input), b.min(zero, input)))
 
 
 class Linear(Activation):
@@ -157,6 +184,10 @@ class Linear(Activation):
     def lower(input: Array, alpha: float, beta: float) -> Array:
         x = widen(input)
         return narrow(lax.add(lax.mul(_option(alpha, input, x), x), _option(beta, input, x)), input)
+
+    @staticmethod
+    def emulate(b: Emulator, input: Handle, alpha: float, beta: float) -> Any:
+        return b.add(b.mul(input, b.scalar(alpha, input)), b.scalar(beta, input))
 
 
 class Prelu(Op):
@@ -178,6 +209,11 @@ class Prelu(Op):
         x, factor = broadcast_all(widen(input), widen(slope))
         return narrow(lax.select(lax.ge(x, _zero(x)), x, lax.mul(x, factor)), input)
 
+    @staticmethod
+    def emulate(b: Emulator, input: Handle, slope: Handle) -> Any:
+        zero = b.scalar(0, input)
+        return b.add(b.max(zero, input), b.mul(slope, b.min(zero, input)))
+
 
 class Relu(Op):
     """``max(0, x)``. NaN stays NaN."""
@@ -193,6 +229,10 @@ class Relu(Op):
     def lower(input: Array) -> Array:
         return lax.max(input, _zero(input))
 
+    @staticmethod
+    def emulate(b: Emulator, input: Handle) -> Any:
+        return b.max(b.scalar(0, input), input)
+
 
 class Sigmoid(Activation):
     """Logistic function, ``1 / (exp(-x) + 1)``."""
@@ -202,6 +242,11 @@ class Sigmoid(Activation):
     tosa = "SIGMOID"
     stablehlo = "add broadcast_in_dim divide exponential negate"
     lower = _activation(lax.logistic)
+
+    @staticmethod
+    def emulate(b: Emulator, input: Handle) -> Any:
+        one = b.scalar(1, input)
+        return b.div(one, b.add(b.exp(b.neg(input)), one))
 
 
 def _softplus(x: Array) -> Array:
@@ -219,6 +264,10 @@ class Softplus(Activation):
     stablehlo = "abs add broadcast_in_dim exponential log_plus_one maximum negate"
     lower = _activation(_softplus)
 
+    @staticmethod
+    def emulate(b: Emulator, input: Handle) -> Any:
+        return b.log(b.add(b.exp(input), b.scalar(1, input)))
+
 
 class Softsign(Activation):
     """``x / (1 + abs(x))``. Of infinities it is NaN, as the expression says."""
@@ -229,6 +278,10 @@ class Softsign(Activation):
     stablehlo = "abs add broadcast_in_dim divide"
     lower = _activation(lambda x: lax.div(x, lax.add(constant(1, x), lax.abs(x))))
 
+    @staticmethod
+    def emulate(b: Emulator, input: Handle) -> Any:
+        return b.div(input, b.add(b.scalar(1, input), b.abs(input)))
+
 
 class Tanh(Activation):
     """Hyperbolic tangent."""
@@ -238,6 +291,11 @@ class Tanh(Activation):
     tosa = "TANH"
     stablehlo = "tanh"
     lower = _activation(lax.tanh)
+
+    @staticmethod
+    def emulate(b: Emulator, input: Handle) -> Any:
+        one, power = b.scalar(1, input), b.exp(b.mul(b.scalar(2, input), input))
+        return b.div(b.sub(power, one), b.add(power, one))
 
 
 class Softmax(Op):
@@ -267,3 +325,8 @@ class Softmax(Op):
             exponentials = lax.optimization_barrier(exponentials)
         total = lax.reduce(exponentials, np.asarray(0, x.dtype), lax.add, [axis])
         return narrow(lax.div(exponentials, broadcast_along(total, x.shape, kept)), input)
+
+    @staticmethod
+    def emulate(b: Emulator, input: Handle, axis: int) -> Any:
+        power = b.exp(b.sub(input, b.reduce_max(input, axes=(axis,), keep_dimensions=True)))
+        return b.div(power, b.reduce_sum(power, axes=(axis,), keep_dimensions=True))

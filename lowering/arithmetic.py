@@ -13,6 +13,7 @@ import numpy as np
 from jax import Array, lax
 
 from webnn_xla.dtypes import Descriptor
+from webnn_xla.lowering.emulation import Emulator, Handle
 from webnn_xla.lowering.op import (
     ANY,
     FLOATS,
@@ -266,6 +267,11 @@ class Sign(SignedUnary):
         wide = t.widen_integer(input)
         negative = t.select(t.compare("greater", t.scalar(0, wide), wide), -1, wide)
         return t.narrow_integer(t.select(t.compare("greater", wide, 0), 1, negative), input)
+
+    @staticmethod
+    def emulate(b: Emulator, input: Handle) -> Any:
+        zero, one, minus_one = (b.scalar(number, input) for number in (0, 1, -1))
+        return b.where(b.greater(input, zero), one, b.where(b.lesser(input, zero), minus_one, zero))
 
 
 class Ceil(Unary):

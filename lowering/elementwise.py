@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from jax import Array, lax
 
 from webnn_xla.dtypes import Descriptor, MLOperandDataType, cast_number
+from webnn_xla.lowering.emulation import Emulator, Handle
 from webnn_xla.lowering.kinds import DATA_TYPE, NUMBER
 from webnn_xla.lowering.op import (
     ANY,
@@ -161,6 +163,11 @@ class Clamp(Op):
             input = t.on_ordered(t.minimum, input, bound(max_value))
         return t.unary("identity", input) if min_value is None and max_value is None else input
 
+    @staticmethod
+    def emulate(b: Emulator, input: Handle, min_value: int | float | None, max_value: int | float | None) -> Any:
+        bounded = input if min_value is None else b.max(input, b.scalar(min_value, input))
+        return bounded if max_value is None else b.min(bounded, b.scalar(max_value, input))
+
 
 class Where(Op):
     """``true_value`` where ``condition`` is not 0, else ``false_value``, all three broadcast.
@@ -188,6 +195,14 @@ class Where(Op):
     @staticmethod
     def to_tosa(t: Emitter, condition: Tensor, true_value: Tensor, false_value: Tensor) -> Tensor:
         return t.select(t.to_boolean(condition), true_value, false_value)
+
+    @staticmethod
+    def emulate(b: Emulator, condition: Handle, true_value: Handle, false_value: Handle) -> Any:
+        # An infinity on the side that is not taken becomes NaN: 0 * inf.
+        data_type = true_value.descriptor.data_type
+        chosen = b.clamp(condition, min_value=0, max_value=1)
+        taken, other = b.cast(chosen, data_type), b.cast(b.logical_not(chosen), data_type)
+        return b.add(b.mul(true_value, taken), b.mul(false_value, other))
 
 
 class ElementwiseIf(Where):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from jax import Array, lax
 
 from webnn_xla.dtypes import Descriptor, cast_number
+from webnn_xla.lowering.emulation import Emulator, Handle
 from webnn_xla.lowering.kinds import BOOL, DOUBLE
 from webnn_xla.lowering.op import (
     FLOATS,
@@ -174,3 +176,19 @@ class Gemm(Op):
             return result
 
         return t.in_float32(in_float32, a, b, *(() if c is None else (c,)))
+
+    @staticmethod
+    def emulate(
+        builder: Emulator,
+        a: Handle,
+        b: Handle,
+        c: Handle | None,
+        alpha: float,
+        beta: float,
+        a_transpose: bool,
+        b_transpose: bool,
+    ) -> Any:
+        first = builder.transpose(a) if a_transpose else a
+        second = builder.transpose(b) if b_transpose else b
+        product = builder.matmul(builder.mul(builder.scalar(alpha, a), first), second)
+        return product if c is None else builder.add(product, builder.mul(builder.scalar(beta, a), c))

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from jax import Array, lax
 
 from webnn_xla.dtypes import MAX_DIMENSION, Descriptor, cast_number
+from webnn_xla.lowering.emulation import Emulator, Handle
 from webnn_xla.lowering.kinds import NUMBER, SPLITS, UINT32, UINT32S, choice
 from webnn_xla.lowering.op import (
     ANY,
@@ -369,6 +371,16 @@ class Split(Op):
         parts, start = [], 0
         for size in _split_sizes(input.shape[axis], splits):
             parts.append(t.slice_axis(input, axis, start, size))
+            start += size
+        return parts
+
+    @staticmethod
+    def emulate(b: Emulator, input: Handle, splits: int | tuple[int, ...], axis: int) -> list[Any]:
+        shape = tuple(input.descriptor.shape)
+        parts, start = [], 0
+        for size in _split_sizes(shape[axis], splits):
+            starts = tuple(start if dimension == axis else 0 for dimension in range(len(shape)))
+            parts.append(b.slice(input, starts, (*shape[:axis], size, *shape[axis + 1 :])))
             start += size
         return parts
 

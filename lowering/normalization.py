@@ -8,12 +8,14 @@ the deviation costs no digits, and equal elements give the bias.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from jax import Array, lax
 
 from webnn_xla.dtypes import Descriptor, cast_number
+from webnn_xla.lowering import emulation
+from webnn_xla.lowering.emulation import Emulator, Handle
 from webnn_xla.lowering.kinds import DOUBLE, UINT32, UINT32S, choice
 from webnn_xla.lowering.op import (
     FLOATS,
@@ -158,6 +160,22 @@ class BatchNormalization(Op):
         scaled = lax.mul(lax.sub(widen(input), spread(mean)), spread(factor))
         return narrow(_affine(scaled, None, None if bias is None else spread(bias)), input)
 
+    @staticmethod
+    def emulate(
+        b: Emulator,
+        input: Handle,
+        mean: Handle,
+        variance: Handle,
+        scale: Handle | None,
+        bias: Handle | None,
+        axis: int,
+        epsilon: float,
+    ) -> Any:
+        shape = input.descriptor.shape
+        deviation = b.sqrt(b.add(emulation.spread(b, variance, shape, [axis]), b.scalar(epsilon, input)))
+        normalized = b.div(b.sub(input, emulation.spread(b, mean, shape, [axis])), deviation)
+        return emulation.affine(b, normalized, scale, bias, [axis])
+
 
 class InstanceNormalization(Op):
     """Normalizes every channel of every image over its height and width, then multiplies by ``scale`` and adds ``bias``.
@@ -189,6 +207,11 @@ class InstanceNormalization(Op):
         normalized = _normalize(input, [layout.index("h"), layout.index("w")], epsilon, target)
         factors = (None if operand is None else _along(operand, input.shape, channel) for operand in (scale, bias))
         return narrow(_affine(normalized, *factors), input)
+
+    @staticmethod
+    def emulate(b: Emulator, input: Handle, scale: Handle | None, bias: Handle | None, epsilon: float, layout: str) -> Any:
+        normalized = emulation.normalize(b, input, [layout.index("h"), layout.index("w")], epsilon)
+        return emulation.affine(b, normalized, scale, bias, [layout.index("c")])
 
 
 class LayerNormalization(Op):
@@ -237,6 +260,13 @@ class LayerNormalization(Op):
         normalized = _normalize(input, over, epsilon, target)
         factors = (None if operand is None else _along(operand, input.shape, over) for operand in (scale, bias))
         return narrow(_affine(normalized, *factors), input)
+
+    @staticmethod
+    def emulate(
+        b: Emulator, input: Handle, scale: Handle | None, bias: Handle | None, axes: tuple[int, ...] | None, epsilon: float
+    ) -> Any:
+        over = tuple(range(1, input.descriptor.rank)) if axes is None else axes
+        return emulation.affine(b, emulation.normalize(b, input, over, epsilon), scale, bias, over)
 
 
 class MeanVarianceNormalization(Op):

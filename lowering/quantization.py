@@ -8,12 +8,14 @@ points, not to float16 scales.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from jax import Array, lax
 
 from webnn_xla.dtypes import Descriptor
+from webnn_xla.lowering import emulation
+from webnn_xla.lowering.emulation import Emulator, Handle
 from webnn_xla.lowering.op import FLOATS, INTEGERS_8, Op, Operand, Output, Same, SameRank, T, Tolerance, Types, require
 from webnn_xla.lowering.primitives import broadcast_along, constant, data_type_of, narrow, widen
 
@@ -107,6 +109,14 @@ class QuantizeLinear(Op):
         result = lax.select(is_nan, constant(0, result), result)
         return blocks.join(lax.convert_element_type(result, zero_point.dtype))
 
+    @staticmethod
+    def emulate(b: Emulator, input: Handle, scale: Handle, zero_point: Handle) -> Any:
+        kind, shape = zero_point.descriptor.data_type, input.descriptor.shape
+        offset = emulation.expand_blocks(b, b.cast(zero_point, input.descriptor.data_type), shape)
+        rounded = b.round_even(b.div(input, emulation.expand_blocks(b, scale, shape)))
+        low, high = kind.integer_range
+        return b.cast(b.clamp(b.add(rounded, offset), min_value=low, max_value=high), kind)
+
 
 class DequantizeLinear(Op):
     """``(input - zero_point) * scale``, in the type of ``scale``."""
@@ -135,3 +145,9 @@ class DequantizeLinear(Op):
         difference = lax.sub(blocks.split(_exact(input)), blocks.spread(_exact(zero_point)))
         product = lax.mul(lax.convert_element_type(difference, factor.dtype), blocks.spread(factor))
         return blocks.join(narrow(product, scale))
+
+    @staticmethod
+    def emulate(b: Emulator, input: Handle, scale: Handle, zero_point: Handle) -> Any:
+        kind, shape = scale.descriptor.data_type, input.descriptor.shape
+        offset = emulation.expand_blocks(b, b.cast(zero_point, kind), shape)
+        return b.mul(b.sub(b.cast(input, kind), offset), emulation.expand_blocks(b, scale, shape))

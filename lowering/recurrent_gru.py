@@ -6,10 +6,13 @@ Gates: update z, reset r, new n. Source: https://www.w3.org/TR/webnn/#api-mlgrap
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from jax import Array, lax
 
 from webnn_xla.dtypes import Descriptor
+from webnn_xla.lowering import emulation
+from webnn_xla.lowering.emulation import Emulator, Handle
 from webnn_xla.lowering.kinds import BOOL, UINT32, choice
 from webnn_xla.lowering.matmul import product
 from webnn_xla.lowering.op import FLOATS, Op, Operand, Option, Param, Target, Tolerance
@@ -147,6 +150,36 @@ class GruCell(Op):
         step = _step(recurrent_weight, recurrent_bias, reset_after, layout, activations, target)
         return narrow(step(projected, (widen(hidden_state),))[0], input)
 
+    @staticmethod
+    def emulate(
+        b: Emulator,
+        input: Handle,
+        weight: Handle,
+        recurrent_weight: Handle,
+        hidden_state: Handle,
+        hidden_size: int,
+        bias: Handle | None,
+        recurrent_bias: Handle | None,
+        reset_after: bool,
+        layout: str,
+        activations: Sequence[str] | None,
+    ) -> Any:
+        gates, new = (getattr(b, name) for name in activations or DEFAULT_ACTIVATIONS)
+
+        def share(x: Handle, matrix: Handle, offset: Handle | None, name: str) -> Any:
+            return emulation.gate_sum(b, x, matrix, offset, layout.index(name) * hidden_size, hidden_size)
+
+        def total(name: str) -> Any:
+            return b.add(share(input, weight, bias, name), share(hidden_state, recurrent_weight, recurrent_bias, name))
+
+        update, reset = gates(total("z")), gates(total("r"))
+        if reset_after:
+            recurrent = b.mul(reset, share(hidden_state, recurrent_weight, recurrent_bias, "n"))
+        else:
+            recurrent = share(b.mul(reset, hidden_state), recurrent_weight, recurrent_bias, "n")
+        candidate = new(b.add(share(input, weight, bias, "n"), recurrent))
+        return b.add(b.mul(update, hidden_state), b.mul(b.sub(b.scalar(1, input), update), candidate))
+
 
 class Gru(Op):
     """Gated recurrent units over time.
@@ -243,3 +276,28 @@ class Gru(Op):
                 sequences.append(sequence)
         outputs = (stack(last, 0, input),)
         return (*outputs, stack(sequences, 1, input)) if return_sequence else outputs
+
+    @staticmethod
+    def emulate(
+        b: Emulator,
+        input: Handle,
+        weight: Handle,
+        recurrent_weight: Handle,
+        steps: int,
+        hidden_size: int,
+        bias: Handle | None,
+        recurrent_bias: Handle | None,
+        initial_hidden_state: Handle | None,
+        direction: str,
+        return_sequence: bool,
+        **options: Any,
+    ) -> list[Any]:
+        operands = (weight, recurrent_weight, bias, recurrent_bias)
+        parts = [[emulation.one_direction(b, operand, i) for operand in operands] for i in range(weight.descriptor.shape[0])]
+
+        def cell(index: int, x: Any, states: list[Any]) -> list[Any]:
+            first, second, *biases = parts[index]
+            return [b.gru_cell(x, first, second, *states, hidden_size, *biases, **options)]
+
+        initial = [initial_hidden_state]
+        return emulation.recurrent(b, input, BACKWARD[direction], initial, hidden_size, return_sequence, cell)

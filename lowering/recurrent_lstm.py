@@ -6,10 +6,13 @@ Gates: input i, output o, forget f, cell g. Source: https://www.w3.org/TR/webnn/
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from jax import Array, lax
 
 from webnn_xla.dtypes import Descriptor
+from webnn_xla.lowering import emulation
+from webnn_xla.lowering.emulation import Emulator, Handle
 from webnn_xla.lowering.kinds import BOOL, UINT32, choice
 from webnn_xla.lowering.matmul import product
 from webnn_xla.lowering.op import FLOATS, Op, Operand, Option, Param, Target, Tolerance
@@ -148,6 +151,37 @@ class LstmCell(Op):
         step = _step(recurrent_weight, peephole_weight, layout, activations, target)
         return tuple(narrow(state, input) for state in step(projected, (widen(hidden_state), widen(cell_state))))
 
+    @staticmethod
+    def emulate(
+        b: Emulator,
+        input: Handle,
+        weight: Handle,
+        recurrent_weight: Handle,
+        hidden_state: Handle,
+        cell_state: Handle,
+        hidden_size: int,
+        bias: Handle | None,
+        recurrent_bias: Handle | None,
+        peephole_weight: Handle | None,
+        layout: str,
+        activations: Sequence[str] | None,
+    ) -> list[Any]:
+        gates, new, filtered = (getattr(b, name) for name in activations or DEFAULT_ACTIVATIONS)
+
+        def total(name: str) -> Any:
+            start = layout.index(name) * hidden_size
+            own = emulation.gate_sum(b, input, weight, bias, start, hidden_size)
+            return b.add(own, emulation.gate_sum(b, hidden_state, recurrent_weight, recurrent_bias, start, hidden_size))
+
+        def opened(name: str) -> Any:
+            if peephole_weight is None:
+                return gates(total(name))
+            peephole = b.slice(peephole_weight, (PEEPHOLES.index(name) * hidden_size,), (hidden_size,))
+            return gates(b.add(b.mul(cell_state, peephole), total(name)))
+
+        next_cell = b.add(b.mul(opened("f"), cell_state), b.mul(opened("i"), new(total("g"))))
+        return [b.mul(opened("o"), filtered(next_cell)), next_cell]
+
 
 class Lstm(Op):
     """Long short-term memory over time.
@@ -256,3 +290,30 @@ class Lstm(Op):
                 sequences.append(sequence)
         outputs = (stack(hidden, 0, input), stack(cell, 0, input))
         return (*outputs, stack(sequences, 1, input)) if return_sequence else outputs
+
+    @staticmethod
+    def emulate(
+        b: Emulator,
+        input: Handle,
+        weight: Handle,
+        recurrent_weight: Handle,
+        steps: int,
+        hidden_size: int,
+        bias: Handle | None,
+        recurrent_bias: Handle | None,
+        peephole_weight: Handle | None,
+        initial_hidden_state: Handle | None,
+        initial_cell_state: Handle | None,
+        return_sequence: bool,
+        direction: str,
+        **options: Any,
+    ) -> list[Any]:
+        operands = (weight, recurrent_weight, bias, recurrent_bias, peephole_weight)
+        parts = [[emulation.one_direction(b, operand, i) for operand in operands] for i in range(weight.descriptor.shape[0])]
+
+        def cell(index: int, x: Any, states: list[Any]) -> list[Any]:
+            first, second, *others = parts[index]
+            return list(b.lstm_cell(x, first, second, *states, hidden_size, *others, **options))
+
+        initial = [initial_hidden_state, initial_cell_state]
+        return emulation.recurrent(b, input, BACKWARD[direction], initial, hidden_size, return_sequence, cell)

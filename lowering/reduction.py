@@ -13,6 +13,7 @@ import numpy as np
 from jax import Array, lax
 
 from webnn_xla.dtypes import Descriptor, MLOperandDataType
+from webnn_xla.lowering.emulation import Emulator, Handle
 from webnn_xla.lowering.kinds import BOOL, DATA_TYPE, UINT32, UINT32S
 from webnn_xla.lowering.op import (
     ANY,
@@ -167,6 +168,10 @@ class ReduceLogSum(Reduction):
     stablehlo = "add broadcast_in_dim log reduce"
     lower = _reduction(lambda x, axes: lax.log(_sum(x, axes)))
 
+    @staticmethod
+    def emulate(b: Emulator, input: Handle, axes: Axes | None, keep_dimensions: bool) -> Any:
+        return b.log(b.reduce_sum(input, axes, keep_dimensions))
+
 
 class ReduceLogSumExp(Reduction):
     """Natural logarithm of the sum of exponentials, exact in range: of [1000, 1000] it is 1000.6931.
@@ -178,6 +183,10 @@ class ReduceLogSumExp(Reduction):
     tosa = "REDUCE_MAX SUB EXP REDUCE_SUM LOG ADD RESHAPE"
     stablehlo = "add broadcast_in_dim exponential is_finite log maximum reduce select subtract"
     lower = _reduction(_log_sum_exp)
+
+    @staticmethod
+    def emulate(b: Emulator, input: Handle, axes: Axes | None, keep_dimensions: bool) -> Any:
+        return b.log(b.reduce_sum(b.exp(input), axes, keep_dimensions))
 
 
 class ReduceMax(AnyReduction):
@@ -233,6 +242,10 @@ class ReduceSumSquare(WideReduction):
     tosa = "MUL REDUCE_SUM RESHAPE"
     stablehlo = "add broadcast_in_dim multiply reduce"
     lower = _reduction(lambda x, axes: _sum(lax.mul(x, x), axes))
+
+    @staticmethod
+    def emulate(b: Emulator, input: Handle, axes: Axes | None, keep_dimensions: bool) -> Any:
+        return b.reduce_sum(b.pow(input, b.scalar(2, input)), axes, keep_dimensions)
 
 
 # Positions of extremes: https://www.w3.org/TR/webnn/#api-mlgraphbuilder-argminmax
