@@ -10,6 +10,7 @@ if __name__ == "lowering":
 
 from webnn_xla.lowering import (
     activation,
+    composite,
     arithmetic,
     convolution,
     elementwise,
@@ -34,6 +35,7 @@ __all__ = [
     "Op",
     "Target",
     "activation",
+    "composite",
     "arithmetic",
     "convolution",
     "elementwise",

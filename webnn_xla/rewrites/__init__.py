@@ -14,12 +14,17 @@ from typing import Final
 from webnn_xla.errors import ArgumentError
 from webnn_xla.graph import Graph, Node
 from webnn_xla.lowering.op import Target
+from webnn_xla.rewrites.activations import recognise_gelu, recognise_swish
+from webnn_xla.rewrites.attention import recognise_attention
+from webnn_xla.rewrites.caches import scatter_as_update
 from webnn_xla.rewrites.depthwise import depthwise_as_multiply_add, small_groups_as_multiply_add
 from webnn_xla.rewrites.fold_batch_norm import fold_batch_norm
 from webnn_xla.rewrites.fold_scale import fold_scale
 from webnn_xla.rewrites.groups import split_groups
 from webnn_xla.rewrites.layout import channels_last
+from webnn_xla.rewrites.normalization import recognise_normalization
 from webnn_xla.rewrites.pointwise import pointwise_as_matmul
+from webnn_xla.rewrites.quantized import dequantize_in_matmul
 from webnn_xla.rewrites.simplify import merge_equal_nodes, remove_no_ops
 
 Rewrite = Callable[[Graph, Target], Graph]
@@ -41,6 +46,13 @@ class Fired:
 
 REWRITES: Final[tuple[Rewrite, ...]] = (
     remove_no_ops,
+    merge_equal_nodes,
+    recognise_gelu,
+    recognise_swish,
+    recognise_normalization,
+    recognise_attention,
+    dequantize_in_matmul,
+    scatter_as_update,
     fold_batch_norm,
     fold_scale,
     split_groups,

@@ -22,7 +22,7 @@ ELEMENTWISE: Final = frozenset(
     """add sub mul div max min pow equal not_equal greater greater_or_equal lesser lesser_or_equal logical_and logical_or
     logical_xor logical_not abs ceil cos erf exp floor identity is_infinite is_nan log neg reciprocal round_even sign sin sqrt
     tan where cast clamp elu gelu hard_sigmoid hard_swish leaky_relu linear prelu relu sigmoid softplus softsign tanh
-    quantize_linear dequantize_linear""".split()
+    quantize_linear dequantize_linear gelu_tanh silu""".split()
 )
 
 
