@@ -23,8 +23,9 @@ import webnn_xla as webnn
 from webnn_xla import serialization, weights
 from webnn_xla.conformance.reference import REFERENCES, Case
 from webnn_xla.conformance.table import build_cases, principal_types, typed
-from webnn_xla.graph import Graph
+from webnn_xla.graph import Graph, Node
 from webnn_xla.lowering import OPS
+from webnn_xla.lowering.op import INTERNAL_OPS
 from webnn_xla.serialization import TOPOLOGY, WEIGHTS, open_weights, read_graph
 
 TYPES = list(webnn.MLOperandDataType)
@@ -277,6 +278,10 @@ def test_saving_never_removes_other_files(context: webnn.MLContext, tmp_path: Pa
     with pytest.raises(webnn.DataError, match="null"):
         webnn.save(small(context), "a\0b")
     graph = small(context)
+    node = graph.graph.nodes[0]
+    rewritten = Node(INTERNAL_OPS["depthwise_conv2d"], node.operands, node.attributes, node.outputs)
+    with pytest.raises(webnn.ArgumentError, match="got a rewritten graph, with depthwise_conv2d"):
+        webnn.save(Graph({}, {}, (rewritten,), {}), tmp_path / "g")
     graph.destroy()
     with pytest.raises(webnn.InvalidStateError):
         webnn.save(graph, tmp_path / "g")

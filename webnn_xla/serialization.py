@@ -60,6 +60,11 @@ def save(graph: Graph | MLGraph, path: str | os.PathLike[str]) -> None:
         graph = graph.graph
     if not isinstance(graph, Graph):
         raise ArgumentError(f"got {type(graph).__name__}; allowed: an MLGraph or a Graph", operator="save", operand="graph")
+    internal = next((node.op.name for node in graph.nodes if node.op.internal), None)
+    if internal:
+        raise ArgumentError(
+            f"got a rewritten graph, with {internal}; allowed: one of the builder's ops", operator="save", operand="graph"
+        )
     topology, tensors = _encode(graph.reachable())
     target = Path(path)
     try:
