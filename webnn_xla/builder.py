@@ -173,7 +173,7 @@ class MLGraphBuilder(OpMethods):
         - ``constant(descriptor, start=…, step=…)``: ``start + index * step`` (extension, see ``fill_sequence``);
         - ``constant(descriptor, name=…)``: no data yet; ``graph.load_weights`` brings it after the build (extension).
 
-        With ``name=`` the constant can be replaced by ``graph.load_weights`` whichever form it has.
+        With ``name=`` a constant that has data can be replaced by ``graph.load_weights`` as well; sequences have no name.
         """
         from webnn_xla.tensor import MLTensor
 
@@ -200,6 +200,8 @@ class MLGraphBuilder(OpMethods):
         if start is not None or step is not None:
             if buffer is not None:
                 raise ArgumentError("got a buffer and start/step; allowed: one of them", operator="constant", operand="buffer")
+            if name:
+                raise ArgumentError("got a name and start/step; allowed: one of them", operator="constant", operand="name")
             return self.fill_sequence(
                 described.data_type, described.shape, 0 if start is None else start, 0 if step is None else step
             )
