@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from webnn_xla import devices
+from webnn_xla import devices, tosa
 from webnn_xla.compile import lower
-from webnn_xla.conformance.reference import REFERENCES
+from webnn_xla.conformance.reference import REFERENCES, Case
 from webnn_xla.conformance.table import build_cases, principal_types
 from webnn_xla.context import ML
 from webnn_xla.lowering.op import Op, Target
+from webnn_xla.lowering.tosa import MAX_RANK
 
 NOT_COUNTED = frozenset({"constant", "return"})
 
@@ -36,6 +37,26 @@ def emitted(op: type[Op]) -> tuple[str, ...]:
             module = lower(graph, Target(), context.device).stage.compiler_ir("stablehlo")
     names = {name for operation in module.body.operations for name in _names(operation)}
     return tuple(sorted(names - NOT_COUNTED))
+
+
+def emitted_tosa(op: type[Op]) -> tuple[str, ...]:
+    """Operators of TOSA 1.1 that the op's rule emits, in order of first use, over its cases in the same type as ``emitted``.
+
+    Constants are left out, and cases of more dimensions than TOSA has: what makes three of them is not the op.
+    """
+    types = principal_types(op)
+    data_type = next((candidate for candidate in types if candidate == "float32"), types[0])
+    rng = np.random.default_rng(zlib.crc32(op.name.encode()))
+    cases = [case for case in REFERENCES[op.name].cases(data_type, rng) if _rank(case) <= MAX_RANK]
+    with ML().create_context(device_type="cpu") as context:
+        built = build_cases(context, op, data_type, cases)
+        return tosa.export(built.builder._graph(built.outputs), "1.1", allow_partial=True).operators or ("CONST",)
+
+
+def _rank(case: Case) -> int:
+    values = (item for value in case.operands.values() for item in (value if isinstance(value, list) else [value]))
+    sizes = (value for value in case.attributes.values() if isinstance(value, (list, tuple)))
+    return max([0, *map(np.ndim, values), *map(len, sizes)])
 
 
 def _names(operation: Any) -> Iterator[str]:

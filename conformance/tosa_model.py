@@ -50,13 +50,16 @@ def _precise(flatbuffer: bytes, arguments: list[Array]) -> list[Array]:
         path = Path(folder)
         (path / "graph.tosa").write_bytes(flatbuffer)
         for index, argument in enumerate(arguments):
-            np.save(path / f"in{index}.npy", np.ascontiguousarray(argument))
+            # Here bfloat16 goes by that name, and not as its bits.
+            named = argument.view(ml_dtypes.bfloat16) if argument.dtype == np.uint16 else argument
+            np.save(path / f"in{index}.npy", np.ascontiguousarray(named))
+        outputs = [f"out{index}.npy" for index in range(block.OutputsLength())]
         description = {
             "tosa_file": "graph.tosa",
             "ifm_name": [block.Inputs(index).decode() for index in range(block.InputsLength())],
             "ifm_file": [f"in{index}.npy" for index in range(len(arguments))],
             "ofm_name": [block.Outputs(index).decode() for index in range(block.OutputsLength())],
-            "ofm_file": [f"out{index}.npy" for index in range(block.OutputsLength())],
+            "ofm_file": outputs,
             "expected_return_code": 0,
         }
         (path / "desc.json").write_text(json.dumps(description))
@@ -64,8 +67,8 @@ def _precise(flatbuffer: bytes, arguments: list[Array]) -> list[Array]:
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=dict(os.environ))
         if done.returncode:
             lines = (done.stderr + done.stdout).strip().splitlines()
-            raise RuntimeError(f"the reference model ended with status {done.returncode}: {' '.join(lines[-2:])[:500]}")
-        return [np.load(path / name) for name in description["ofm_file"]]
+            raise RuntimeError(f"the reference model ended with status {done.returncode}: {' '.join(lines[:2])[:500]}")
+        return [np.load(path / name) for name in outputs]
 
 
 def _to_model(array: Array) -> Array:

@@ -115,6 +115,7 @@ class Add(Binary):
 
     tolerance = Tolerance(1, 1)
     tosa = "ADD"
+    tosa_note = "overflow of 32 and 64 bits is unpredictable"
     lower = _binary(lax.add)
     to_tosa = _tosa_wrapping(Emitter.add)
     stablehlo = "add broadcast_in_dim"
@@ -125,6 +126,7 @@ class Sub(Binary):
 
     tolerance = Tolerance(1, 1)
     tosa = "SUB"
+    tosa_note = "overflow of 32 and 64 bits is unpredictable"
     lower = _binary(lax.sub)
     to_tosa = _tosa_wrapping(Emitter.sub)
     stablehlo = "broadcast_in_dim subtract"
@@ -135,6 +137,7 @@ class Mul(Binary):
 
     tolerance = Tolerance(1, 1)
     tosa = "MUL"
+    tosa_note = "overflow of 32 and 64 bits is unpredictable"
     lower = _binary(lax.mul)
     to_tosa = _tosa_wrapping(Emitter.mul)
     stablehlo = "broadcast_in_dim multiply"
@@ -145,7 +148,7 @@ class Div(Binary):
 
     tolerance = Tolerance(2, 2)
     tosa = "RECIPROCAL MUL"
-    tosa_note = "float: two roundings; int32: INTDIV, where a zero divisor is unpredictable"
+    tosa_note = "float: two roundings; integers: INTDIV, of what it leaves unpredictable nothing reaches it; no uint64"
     stablehlo = "broadcast_in_dim divide"
     lower = _binary(lax.div, _integer_div)
 
@@ -155,12 +158,15 @@ class Div(Binary):
             return t.in_float32(lambda a, b: t.mul(a, t.unary("reciprocal", b)), a, b)
         # No operand that INTDIV leaves unpredictable reaches it.
         wide_a, wide_b = t.widen_integer(a), t.widen_integer(b)
+        if wide_a.unsigned and wide_a.element == "i32":
+            wide_a, wide_b = (t.binary("bitwise_and", t.cast(x, "i64"), 2**32 - 1) for x in (wide_a, wide_b))
         signed_only(wide_a)
         zero = t.compare("equal", wide_b, 0)
         overflow = t.compare("equal", wide_a, -(2 ** (int(wide_a.element[1:]) - 1)))
         overflow = t.binary("logical_and", overflow, t.compare("equal", wide_b, -1))
         safe = t.select(t.binary("logical_or", zero, overflow), 1, wide_b)
-        return t.narrow_integer(t.select(zero, -1, t.binary("intdiv", wide_a, safe)), a)
+        quotient = t.select(zero, -1, t.binary("intdiv", wide_a, safe))
+        return t.narrow_integer(t.cast(quotient, "i32") if a.element == "i8" else quotient, a)
 
 
 class Max(Binary):
@@ -185,8 +191,8 @@ class Pow(Binary):
     """``a`` to the power ``b``. Integers wrap; to a negative power they are 0, 1 or -1."""
 
     tolerance = Tolerance(4, 2)
-    tosa = "POW"
-    tosa_note = "TOSA leaves negative bases undefined"
+    tosa = "EQUAL ABS SELECT POW MUL FLOOR NEGATE GREATER_EQUAL GREATER TILE"
+    tosa_note = "TOSA leaves negative bases undefined: magnitudes only; no integers"
     stablehlo = "broadcast_in_dim power"
     lower = _binary(lax.pow, _integer_pow)
 
@@ -258,7 +264,7 @@ class Neg(SignedUnary):
 class Sign(SignedUnary):
     """-1, 0 or 1. NaN stays NaN, and zeros keep their sign."""
 
-    tosa = "GREATER GREATER SELECT SELECT"
+    tosa = "GREATER SELECT"
     stablehlo = "sign"
     lower = _unary(lax.sign, exact=True)
 
@@ -295,7 +301,7 @@ class Floor(Unary):
 class RoundEven(Unary):
     """Nearest integer, halves to the even one."""
 
-    tosa = "FLOOR SUB GREATER SELECT"
+    tosa = "CAST EQUAL MUL SELECT ABS GREATER"
     stablehlo = "round_nearest_even"
     lower = _unary(lambda x: lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN), exact=True)
 

@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from jax import Array, lax
 
 from webnn_xla.dtypes import MAX_DIMENSION, Descriptor
+from webnn_xla.lowering import tosa_windows
 from webnn_xla.lowering.kinds import UINT32, UINT32S, choice
 from webnn_xla.lowering.op import FLOATS, Op, Operand, Option, OptionalOperand, Output, Same, Target, Tolerance, reject, require
 from webnn_xla.lowering.primitives import broadcast_along, narrow, widen
+from webnn_xla.lowering.tosa import Emitter, Tensor
 from webnn_xla.lowering.window import (
     SPATIAL,
     Window,
@@ -47,7 +49,7 @@ class Conv2d(Convolution):
 
     filter_layout = Option(choice("oihw", "hwio", "ohwi", "ihwo"), "oihw", "o: output channels, i: input channels / groups.")
     tolerance = Tolerance(4, 1, reduction=True)
-    tosa = "TRANSPOSE CONV2D TRANSPOSE"
+    tosa = "TRANSPOSE CONV2D SLICE CONCAT RESHAPE DEPTHWISE_CONV2D"
     tosa_note = "groups: DEPTHWISE_CONV2D, or SLICE CONV2D CONCAT; strides must divide exactly: trim with SLICE"
     stablehlo = "add broadcast_in_dim convolution"
 
@@ -106,6 +108,23 @@ class Conv2d(Convolution):
         )
         return narrow(_add_bias(result, bias, input_layout), input)
 
+    @staticmethod
+    def to_tosa(
+        t: Emitter,
+        input: Tensor,
+        filter: Tensor,
+        bias: Tensor | None,
+        padding: Integers | None,
+        strides: Integers | None,
+        dilations: Integers | None,
+        groups: int,
+        input_layout: str,
+        filter_layout: str,
+    ) -> Tensor:
+        image, taps = by_letter(input_layout, input.shape), by_letter(filter_layout, filter.shape)
+        windows = make_windows(image, taps, padding, strides, dilations)
+        return tosa_windows.convolve(t, input, filter, bias, windows, groups, input_layout, filter_layout)
+
 
 class ConvTranspose2d(Convolution):
     """2-D transposed convolution: each input spreads over a window of the output, weighted by the filter; overlaps add.
@@ -121,8 +140,8 @@ class ConvTranspose2d(Convolution):
     output_padding = Option(UINT32S, None, "[height, width] added at the end, each less than its stride. By default zeros.")
     output_sizes = Option(UINT32S, None, "[height, width] of the output; output_padding is then ignored.")
     tolerance = Tolerance(4, 1, reduction=True)
-    tosa = "TRANSPOSE TRANSPOSE_CONV2D TRANSPOSE"
-    tosa_note = "no dilations and no groups"
+    tosa = "TRANSPOSE TRANSPOSE_CONV2D RESHAPE PAD SLICE CONCAT"
+    tosa_note = "dilations: zeros in the filter; groups: SLICE TRANSPOSE_CONV2D CONCAT"
     stablehlo = "add broadcast_in_dim convolution reshape reverse transpose"
 
     @staticmethod
@@ -187,6 +206,26 @@ class ConvTranspose2d(Convolution):
             precision=target.precision,
         )
         return narrow(_add_bias(result, bias, input_layout), input)
+
+    @staticmethod
+    def to_tosa(
+        t: Emitter,
+        input: Tensor,
+        filter: Tensor,
+        bias: Tensor | None,
+        padding: Integers | None,
+        strides: Integers | None,
+        dilations: Integers | None,
+        output_padding: Integers | None,
+        output_sizes: Integers | None,
+        groups: int,
+        input_layout: str,
+        filter_layout: str,
+    ) -> Tensor:
+        image, taps = by_letter(input_layout, input.shape), by_letter(filter_layout, filter.shape)
+        windows = make_windows(image, taps, padding, strides, dilations)
+        sizes = transposed_sizes(windows, output_padding, output_sizes)
+        return tosa_windows.convolve_transposed(t, input, filter, bias, windows, sizes, groups, input_layout, filter_layout)
 
 
 def transposed_sizes(

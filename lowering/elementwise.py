@@ -35,7 +35,7 @@ from webnn_xla.lowering.primitives import (
     float_to_integer,
     to_boolean,
 )
-from webnn_xla.lowering.tosa import Emitter, Tensor, data_type_of_element, element_type, fail
+from webnn_xla.lowering.tosa import FOUR_BITS, Emitter, Tensor, data_type_of_element, element_type, fail, number
 
 Lowering = Callable[..., Array]
 
@@ -51,8 +51,8 @@ class Cast(Op):
     input = Operand(ANY, required=(T.FLOAT32, T.FLOAT16, T.INT32, T.INT8, T.UINT8), extensions=MOVED)
     data_type = Param(DATA_TYPE, "The data type of the output.")
     output = Output(ANY, SameRank("input"), required=(T.FLOAT32, T.FLOAT16, T.INT32, T.INT8, T.UINT8), extensions=MOVED)
-    tosa = "CAST"
-    tosa_note = "CAST rounds half to even: SELECT(x >= 0, FLOOR, CEIL) before it"
+    tosa = "CAST GREATER_EQUAL FLOOR CEIL SELECT EQUAL MAXIMUM MINIMUM SUB CLAMP MUL ADD"
+    tosa_note = "CAST rounds half to even: fractions are cut off before; 64-bit integers and floats in parts"
     stablehlo = "and broadcast_in_dim compare convert select"
 
     @staticmethod
@@ -68,12 +68,10 @@ class Cast(Op):
     @staticmethod
     def to_tosa(t: Emitter, input: Tensor, data_type: MLOperandDataType) -> Tensor:
         target, unsigned = element_type(data_type), not data_type.is_signed
-        if "i4" in (target, input.element):
-            fail("TOSA has int4 for weights only, and no uint4")
+        if target == "i4":
+            fail(FOUR_BITS)
         if input.is_float and data_type.is_float:
             return t.cast(input, target)
-        if "i64" in (target, input.element) and (input.is_float or data_type.is_float):
-            fail("TOSA has no CAST between floats and int64")
         if input.is_float:
             return _tosa_truncate(t, t.cast(input, "f32"), target, unsigned)
         if data_type.is_float:
@@ -91,7 +89,7 @@ class Cast(Op):
 
 def _tosa_truncate(t: Emitter, x: Tensor, target: str, unsigned: bool) -> Tensor:
     """CAST rounds half to even and saturates, so the fraction is cut off before; NaN becomes 0."""
-    x = t.select(t.compare("greater_equal", x, 0), t.unary("floor", x), t.unary("ceil", x))
+    x = t.truncate(x)
     x = t.select(t.compare("equal", x, x), x, 0)
     if not unsigned:
         return t.cast(x, target)
@@ -109,7 +107,7 @@ def _tosa_truncate(t: Emitter, x: Tensor, target: str, unsigned: bool) -> Tensor
 def _tosa_to_float(t: Emitter, x: Tensor) -> Tensor:
     wide = t.widen_integer(x)
     signed = t.cast(wide, "f32")
-    if not wide.unsigned:
+    if not wide.unsigned or wide.element == "i64":
         return signed
     # The upper half of the range is negative as bits; its float is taken from halves, rounded once.
     bits = int(wide.element[1:])
@@ -157,6 +155,9 @@ class Clamp(Op):
             signed = number if input.is_float else number.view(f"i{number.itemsize}")
             return replace(t.scalar(signed, input), unsigned=input.unsigned)
 
+        bounds = [None if value is None else number(value, input) for value in (min_value, max_value) if input.is_float]
+        if bounds and not any(value != value for value in bounds):
+            return t.clamp(input, *bounds)
         if min_value is not None:
             input = t.on_ordered(t.maximum, input, bound(min_value))
         if max_value is not None:

@@ -179,7 +179,7 @@ class Gather(Op):
     indices = Operand(INDICES, required=(T.INT32,))
     axis = Option(UINT32, 0, "The dimension that the indices select from.")
     output = Output(Same("input"), (1, None), required=COMMON_8, required_ranks=(1, 5), doc="A scalar if both shapes allow.")
-    tosa = "GREATER ADD SELECT MAXIMUM MINIMUM TILE RESHAPE GATHER"
+    tosa = "GREATER SELECT MINIMUM RESHAPE GATHER MAXIMUM CAST ADD TRANSPOSE"
     tosa_note = "indices int32; out of range is unpredictable, so they are clamped before"
     stablehlo = "add broadcast_in_dim clamp compare convert gather minimum select"
 
@@ -214,7 +214,7 @@ class GatherElements(Op):
     indices = Operand(INDICES, SameRank("input"), required=(T.INT32,), required_ranks=(1, 5))
     axis = Option(UINT32, 0, "The dimension that the indices select from.")
     output = Output(Same("input"), SameRank("input"), required_ranks=(1, 5), doc="The shape is that of the indices.")
-    tosa = "GREATER ADD SELECT MAXIMUM MINIMUM MUL RESHAPE GATHER"
+    tosa = "GREATER SELECT MINIMUM RESHAPE GATHER MAXIMUM CAST ADD TRANSPOSE"
     tosa_note = "indices made linear: int32"
     stablehlo = "add broadcast_in_dim clamp compare concatenate convert gather iota minimum select"
 
@@ -245,7 +245,7 @@ class GatherND(Op):
     input = Operand(ANY, (1, None), required=COMMON_8, required_ranks=(1, 5), extensions=MOVED)
     indices = Operand(INDICES, (1, None), required=(T.INT32,), required_ranks=(1, 5))
     output = Output(Same("input"), required=COMMON_8)
-    tosa = "GREATER ADD SELECT MAXIMUM MINIMUM MUL REDUCE_SUM RESHAPE GATHER"
+    tosa = "RESHAPE GREATER SELECT MINIMUM GATHER MAXIMUM CAST ADD MUL REDUCE_SUM"
     tosa_note = "indices made linear: int32"
     stablehlo = "add broadcast_in_dim clamp compare convert gather minimum select"
 
@@ -277,7 +277,7 @@ class ScatterElements(Op):
     updates = Operand(Same("input"), SameRank("input"), required_ranks=(1, 5))
     axis = Option(UINT32, 0, "The dimension that the indices select from.")
     output = Output(Same("input"), SameRank("input"), required_ranks=(1, 5))
-    tosa = "GREATER ADD SELECT MAXIMUM MINIMUM MUL RESHAPE SCATTER"
+    tosa = "GREATER SELECT MINIMUM RESHAPE SCATTER MAXIMUM CAST ADD TRANSPOSE"
     tosa_note = "repeated indices are unpredictable"
     stablehlo = "add broadcast_in_dim clamp compare concatenate convert iota minimum scatter select"
 
@@ -311,7 +311,7 @@ class ScatterND(Op):
     indices = Operand(INDICES, (1, None), required=(T.INT32,), required_ranks=(1, 5))
     updates = Operand(Same("input"))
     output = Output(Same("input"), (1, None), required_ranks=(1, 5))
-    tosa = "GREATER ADD SELECT MAXIMUM MINIMUM MUL REDUCE_SUM RESHAPE SCATTER"
+    tosa = "GREATER SELECT MINIMUM RESHAPE SCATTER MAXIMUM CAST ADD MUL REDUCE_SUM"
     tosa_note = "repeated indices are unpredictable"
     stablehlo = "add broadcast_in_dim clamp compare convert minimum scatter select"
 

@@ -134,7 +134,7 @@ def _tosa_logic(name: str) -> Any:
 class LogicalAnd(Logic):
     """1 where both are not 0, else 0: any value but 0 is true."""
 
-    tosa = "CAST LOGICAL_AND CAST"
+    tosa = "CAST LOGICAL_AND"
     lower = _logic(lax.bitwise_and)
     to_tosa = _tosa_logic("logical_and")
     stablehlo = "and broadcast_in_dim compare convert"
@@ -143,7 +143,7 @@ class LogicalAnd(Logic):
 class LogicalOr(Logic):
     """1 where either is not 0, else 0: any value but 0 is true."""
 
-    tosa = "CAST LOGICAL_OR CAST"
+    tosa = "CAST LOGICAL_OR"
     lower = _logic(lax.bitwise_or)
     to_tosa = _tosa_logic("logical_or")
     stablehlo = "broadcast_in_dim compare convert or"
@@ -152,7 +152,7 @@ class LogicalOr(Logic):
 class LogicalXor(Logic):
     """1 where exactly one is not 0, else 0: any value but 0 is true."""
 
-    tosa = "CAST LOGICAL_XOR CAST"
+    tosa = "CAST LOGICAL_XOR"
     lower = _logic(lax.bitwise_xor)
     to_tosa = _tosa_logic("logical_xor")
     stablehlo = "broadcast_in_dim compare convert xor"
@@ -172,7 +172,7 @@ class LogicalNot(Predicate):
     """1 where the value is 0, else 0."""
 
     a = Operand(BOOLEAN, required=BOOLEAN)
-    tosa = "CAST LOGICAL_NOT CAST"
+    tosa = "CAST LOGICAL_NOT"
     stablehlo = "broadcast_in_dim compare convert"
 
     @staticmethod

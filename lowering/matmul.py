@@ -54,7 +54,7 @@ class Matmul(Op):
     b = Operand(Same("a"), ranks=(2, None), required=FLOATS, required_ranks=(2, 5), doc="[…, K, N]")
     output = Output(Same("a"), ranks=(2, None), required=FLOATS, required_ranks=(2, 5), doc="[…, M, N]")
     tolerance = Tolerance(4, 1, reduction=True)
-    tosa = "MATMUL"
+    tosa = "RESHAPE MATMUL TILE"
     tosa_note = "of rank 3 and without broadcasting: RESHAPE and TILE around it"
     stablehlo = "broadcast_in_dim dot_general reshape"
 
@@ -114,7 +114,7 @@ class Gemm(Op):
     b_transpose = Option(BOOL, False, "Whether b is transposed first.")
     output = Output(Same("a"), ranks=(2, 2), required=FLOATS, required_ranks=(2, 2), doc="[M, N]")
     tolerance = Tolerance(4, 1, reduction=True)
-    tosa = "TRANSPOSE RESHAPE MATMUL MUL ADD"
+    tosa = "RESHAPE MATMUL ADD TRANSPOSE MUL"
     stablehlo = "add broadcast_in_dim dot_general multiply"
 
     @staticmethod

@@ -116,7 +116,7 @@ class Expand(Op):
     input = Operand(ANY, extensions=MOVED)
     new_shape = Param(UINT32S, "Shape of the output.")
     output = Output(Same("input"))
-    tosa = "RESHAPE TILE"
+    tosa = "TILE"
     stablehlo = "broadcast_in_dim"
 
     @staticmethod
@@ -168,7 +168,7 @@ class Pad(Movement):
     mode = Option(choice("constant", "edge", "reflection"), "constant", "What to add; reflection leaves the edge itself out.")
     value = Option(NUMBER, 0, "What to add in mode constant; cast to the input's data type.")
     output = Output(Same("input"), SameRank("input"), required=FLOATS)
-    tosa = "PAD"
+    tosa = "SLICE REVERSE CONCAT PAD TILE"
     tosa_note = "constant; edge and reflection: SLICE, TILE or REVERSE, CONCAT"
     stablehlo = "broadcast_in_dim concatenate pad reverse slice"
 
@@ -293,7 +293,7 @@ class Slice(Movement):
     sizes = Param(UINT32S, "Size of the window in each dimension, in elements of the input.")
     strides = Option(UINT32S, None, "Step in each dimension. By default all 1.")
     output = Output(Same("input"), SameRank("input"), required=COMMON_8)
-    tosa = "SLICE"
+    tosa = "SLICE PAD RESHAPE"
     tosa_note = "strides: PAD RESHAPE SLICE"
     stablehlo = "slice"
 

@@ -7,7 +7,8 @@ the deviation costs no digits, and equal elements give the bias.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -41,6 +42,7 @@ from webnn_xla.lowering.primitives import (
     require_broadcastable,
     widen,
 )
+from webnn_xla.lowering.tosa import Emitter, Tensor, number
 
 DOT_ELEMENTS: Final = 4096
 """Longest mean that a CPU takes as a matrix product, which is faster than a reduction there but rounds more often."""
@@ -106,6 +108,44 @@ def _affine(x: Array, scale: Array | None, bias: Array | None) -> Array:
     return x if bias is None else lax.add(x, bias)
 
 
+def _tosa_mean(t: Emitter, x: Tensor, axes: Sequence[int]) -> Tensor:
+    count = math.prod(x.shape[axis] for axis in axes)
+    return t.reduce_all("reduce_sum", t.mul(x, 1 / count) if count > 1 else x, axes)
+
+
+def _tosa_center(t: Emitter, x: Tensor, axes: Sequence[int]) -> Tensor:
+    if not axes:
+        return t.const(np.zeros(x.shape), x.element)
+    for _ in range(2):
+        x = t.sub(x, _tosa_mean(t, x, axes))
+    return x
+
+
+def _tosa_normalize(t: Emitter, input: Tensor, axes: Sequence[int], epsilon: float) -> Tensor:
+    """``_normalize``, in float32."""
+    centered = _tosa_center(t, t.cast(input, "f32"), sorted(axes))
+    if not axes:
+        return centered
+    variance = _tosa_mean(t, t.mul(centered, centered), sorted(axes))
+    return t.mul(centered, t.unary("rsqrt", t.add(variance, number(epsilon, input))))
+
+
+def _tosa_along(t: Emitter, operand: Tensor | None, rank: int, axes: Sequence[int]) -> Tensor | None:
+    """``_along``, in float32, with dimensions of 1 where there is nothing."""
+    if operand is None:
+        return None
+    order = sorted(range(len(axes)), key=lambda index: axes[index])
+    sizes = dict(zip(axes, operand.shape, strict=True))
+    return t.reshape(t.transpose(t.cast(operand, "f32"), order), [sizes.get(axis, 1) for axis in range(rank)])
+
+
+def _tosa_affine(t: Emitter, x: Tensor, factors: Iterable[Tensor | None], like: Tensor) -> Tensor:
+    """``_affine`` with scale and bias, in the type of ``like``."""
+    scale, bias = factors
+    x = x if scale is None else t.mul(x, scale)
+    return t.cast(x if bias is None else t.add(x, bias), like.element)
+
+
 def _require_shape(operand: Descriptor | None, shape: list[int], name: str, why: str) -> None:
     if operand is not None:
         require(operand.shape == shape, name, f"shape {list(operand.shape)}", f"shape {shape}, {why}")
@@ -127,7 +167,7 @@ class BatchNormalization(Op):
     epsilon = Option(DOUBLE, 1e-5, "Added to the variance.")
     output = Output(Same("input"), SameRank("input"), required=FLOATS, required_ranks=(3, 5))
     tolerance = Tolerance(3, 1, reduction=True)
-    tosa = "RESHAPE SUB ADD RSQRT MUL MUL ADD"
+    tosa = "ADD RSQRT SUB MUL RESHAPE"
     stablehlo = "add broadcast_in_dim divide multiply sqrt subtract"
 
     @staticmethod
@@ -176,6 +216,26 @@ class BatchNormalization(Op):
         normalized = b.div(b.sub(input, emulation.spread(b, mean, shape, [axis])), deviation)
         return emulation.affine(b, normalized, scale, bias, [axis])
 
+    @staticmethod
+    def to_tosa(
+        t: Emitter,
+        input: Tensor,
+        mean: Tensor,
+        variance: Tensor,
+        scale: Tensor | None,
+        bias: Tensor | None,
+        axis: int,
+        epsilon: float,
+    ) -> Tensor:
+        def spread(operand: Tensor) -> Tensor:
+            return t.along(t.cast(operand, "f32"), input.rank, axis)
+
+        factor = t.unary("rsqrt", t.add(spread(variance), number(epsilon, input)))
+        if scale is not None:
+            factor = t.mul(factor, spread(scale))
+        scaled = t.mul(t.sub(t.cast(input, "f32"), spread(mean)), factor)
+        return _tosa_affine(t, scaled, (None, None if bias is None else spread(bias)), input)
+
 
 class InstanceNormalization(Op):
     """Normalizes every channel of every image over its height and width, then multiplies by ``scale`` and adds ``bias``.
@@ -191,7 +251,7 @@ class InstanceNormalization(Op):
     layout = Option(choice("nchw", "nhwc"), "nchw", "Order of the input's dimensions.")
     output = Output(Same("input"), (4, 4), required=FLOATS, required_ranks=(4, 4))
     tolerance = Tolerance(3, 1, reduction=True)
-    tosa = "REDUCE_SUM MUL SUB MUL REDUCE_SUM MUL ADD RSQRT MUL RESHAPE MUL ADD"
+    tosa = "MUL RESHAPE REDUCE_SUM SUB ADD RSQRT"
     stablehlo = "add broadcast_in_dim divide multiply reduce sqrt subtract"
 
     @staticmethod
@@ -213,6 +273,13 @@ class InstanceNormalization(Op):
         normalized = emulation.normalize(b, input, [layout.index("h"), layout.index("w")], epsilon)
         return emulation.affine(b, normalized, scale, bias, [layout.index("c")])
 
+    @staticmethod
+    def to_tosa(t: Emitter, input: Tensor, scale: Tensor | None, bias: Tensor | None, epsilon: float, layout: str) -> Tensor:
+        channel = [layout.index("c")]
+        normalized = _tosa_normalize(t, input, [layout.index("h"), layout.index("w")], epsilon)
+        factors = (_tosa_along(t, operand, input.rank, channel) for operand in (scale, bias))
+        return _tosa_affine(t, normalized, factors, input)
+
 
 class LayerNormalization(Op):
     """Normalizes over ``axes``, then multiplies by ``scale`` and adds ``bias``, whose dimension i belongs to ``axes[i]``.
@@ -228,7 +295,7 @@ class LayerNormalization(Op):
     epsilon = Option(DOUBLE, 1e-5, "Added to the variance.")
     output = Output(Same("input"), SameRank("input"), required=FLOATS)
     tolerance = Tolerance(3, 1, reduction=True)
-    tosa = "REDUCE_SUM MUL SUB MUL REDUCE_SUM MUL ADD RSQRT MUL RESHAPE MUL ADD"
+    tosa = "MUL ADD RESHAPE REDUCE_SUM SUB RSQRT TRANSPOSE"
     stablehlo = "add broadcast_in_dim divide multiply reduce sqrt subtract transpose"
 
     @staticmethod
@@ -268,6 +335,20 @@ class LayerNormalization(Op):
         over = tuple(range(1, input.descriptor.rank)) if axes is None else axes
         return emulation.affine(b, emulation.normalize(b, input, over, epsilon), scale, bias, over)
 
+    @staticmethod
+    def to_tosa(
+        t: Emitter,
+        input: Tensor,
+        scale: Tensor | None,
+        bias: Tensor | None,
+        axes: tuple[int, ...] | None,
+        epsilon: float,
+    ) -> Tensor:
+        over = tuple(range(1, input.rank)) if axes is None else axes
+        normalized = _tosa_normalize(t, input, over, epsilon)
+        factors = (_tosa_along(t, operand, input.rank, over) for operand in (scale, bias))
+        return _tosa_affine(t, normalized, factors, input)
+
 
 class MeanVarianceNormalization(Op):
     """``(input - mean) / sqrt(variance + epsilon) * scale + bias``, what all other normalizations are made of.
@@ -287,7 +368,7 @@ class MeanVarianceNormalization(Op):
     axes = Option(UINT32S, None, "Dimensions to take mean and variance over. By default all.")
     output = Output(Same("input"), SameRank("input"), required=FLOATS)
     tolerance = Tolerance(3, 1, reduction=True)
-    tosa = "REDUCE_SUM MUL SUB MUL REDUCE_SUM MUL ADD RSQRT MUL MUL ADD"
+    tosa = "MUL ADD REDUCE_SUM SUB RSQRT RESHAPE"
     stablehlo = "add broadcast_in_dim divide multiply reduce sqrt subtract"
 
     @staticmethod
@@ -332,3 +413,25 @@ class MeanVarianceNormalization(Op):
         else:
             factor = broadcast_to(_reciprocal_deviation(widen(variance), epsilon, input), input.shape)
         return narrow(_affine(lax.mul(centered, factor), spread(scale), spread(bias)), input)
+
+    @staticmethod
+    def to_tosa(
+        t: Emitter,
+        input: Tensor,
+        mean: Tensor | None,
+        variance: Tensor | None,
+        scale: Tensor | None,
+        bias: Tensor | None,
+        epsilon: float,
+        axes: tuple[int, ...] | None,
+    ) -> Tensor:
+        over = list(range(input.rank)) if axes is None else sorted(axes)
+        x = t.cast(input, "f32")
+        if mean is None and variance is None:
+            normalized = _tosa_normalize(t, input, over, epsilon)
+        else:
+            centered = _tosa_center(t, x, over) if mean is None else t.sub(x, t.cast(mean, "f32"))
+            spread = _tosa_mean(t, t.mul(centered, centered), over) if variance is None else t.cast(variance, "f32")
+            normalized = t.mul(centered, t.unary("rsqrt", t.add(spread, number(epsilon, input))))
+        factors = (None if operand is None else t.cast(operand, "f32") for operand in (scale, bias))
+        return _tosa_affine(t, normalized, factors, input)

@@ -15,10 +15,12 @@ import numpy as np
 from jax import Array, lax
 
 from webnn_xla.dtypes import Descriptor
+from webnn_xla.lowering import tosa_windows
 from webnn_xla.lowering.fast_pooling import can_slice, is_global, reduce_all, reduce_by_slices
 from webnn_xla.lowering.kinds import UINT32S, choice
 from webnn_xla.lowering.op import ANY, FLOATS, Op, Operand, Option, Output, Same, Target, Tolerance, reject
 from webnn_xla.lowering.primitives import broadcast_along, constant, data_type_of, in_float32
+from webnn_xla.lowering.tosa import Emitter, Tensor
 from webnn_xla.lowering.window import (
     SPATIAL,
     Window,
@@ -116,13 +118,18 @@ class AveragePool2d(Pooling):
 
     section = "#api-mlgraphbuilder-pool2d-average"
     tolerance = Tolerance(4, 1, reduction=True)
-    tosa = "TRANSPOSE AVG_POOL2D TRANSPOSE"
-    tosa_note = "no dilations; windows and strides up to 8192; no window may be all padding"
+    tosa = "AVG_POOL2D TRANSPOSE SLICE ADD MUL PAD RESHAPE"
+    tosa_note = "dilations, and windows wholly in padding: sums of slices; windows and strides up to 8192"
     stablehlo = "add broadcast_in_dim divide multiply reduce_window"
 
     @staticmethod
     def lower(input: Array, target: Target, **options: Any) -> Array:
         return in_float32(_average)(input, pool=make_pool(input.shape, **options), target=target)
+
+    @staticmethod
+    def to_tosa(t: Emitter, input: Tensor, **options: Any) -> Tensor:
+        pool = make_pool(input.shape, **options)
+        return t.in_float32(lambda x: tosa_windows.average(t, x, pool.layout, pool.windows, pool.sizes), input)
 
 
 class L2Pool2d(Pooling):
@@ -133,13 +140,18 @@ class L2Pool2d(Pooling):
 
     section = "#api-mlgraphbuilder-pool2d-l2"
     tolerance = Tolerance(3, 1, reduction=True)
-    tosa = "MUL PAD TRANSPOSE AVG_POOL2D TRANSPOSE MUL RSQRT RECIPROCAL"
-    tosa_note = "no dilations; the average of the padded squares times the window's size"
+    tosa = "MUL AVG_POOL2D RSQRT RECIPROCAL TRANSPOSE PAD SLICE ADD RESHAPE"
+    tosa_note = "the average of the padded squares times the size of the window; dilations: sums of slices"
     stablehlo = "add broadcast_in_dim multiply reduce_window sqrt"
 
     @staticmethod
     def lower(input: Array, target: Target, **options: Any) -> Array:
         return in_float32(_l2)(input, pool=make_pool(input.shape, **options), target=target)
+
+    @staticmethod
+    def to_tosa(t: Emitter, input: Tensor, **options: Any) -> Tensor:
+        pool = make_pool(input.shape, **options)
+        return t.in_float32(lambda x: tosa_windows.l2(t, x, pool.layout, pool.windows, pool.sizes), input)
 
 
 class MaxPool2d(Pooling):
@@ -151,8 +163,8 @@ class MaxPool2d(Pooling):
 
     section = "#api-mlgraphbuilder-pool2d-max"
     input = Operand(ANY, (4, 4), required=FLOATS, required_ranks=(4, 4), doc="Image, in layout.")
-    tosa = "TRANSPOSE MAX_POOL2D TRANSPOSE"
-    tosa_note = "no dilations; int8, int16 and floats only"
+    tosa = "MAX_POOL2D TRANSPOSE SLICE MAXIMUM PAD RESHAPE"
+    tosa_note = "dilations, and integers but int8 and uint8: MAXIMUM of slices"
     stablehlo = "broadcast_in_dim maximum reduce_window"
 
     @staticmethod
@@ -160,6 +172,11 @@ class MaxPool2d(Pooling):
         data_type = data_type_of(input)
         smallest = -np.inf if data_type.is_float else data_type.integer_range[0]
         return _reduce(input, smallest, lax.max, make_pool(input.shape, **options), target)
+
+    @staticmethod
+    def to_tosa(t: Emitter, input: Tensor, **options: Any) -> Tensor:
+        pool = make_pool(input.shape, **options)
+        return tosa_windows.maximum(t, input, pool.layout, pool.windows, pool.sizes)
 
 
 def _reduce(input: Array, start: float, combine: Callable[[Array, Array], Array], pool: Pool, target: Target) -> Array:

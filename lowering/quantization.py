@@ -18,6 +18,7 @@ from webnn_xla.lowering import emulation
 from webnn_xla.lowering.emulation import Emulator, Handle
 from webnn_xla.lowering.op import FLOATS, INTEGERS_8, Op, Operand, Output, Same, SameRank, T, Tolerance, Types, require
 from webnn_xla.lowering.primitives import broadcast_along, constant, data_type_of, narrow, widen
+from webnn_xla.lowering.tosa import Emitter, Tensor, data_type_of_element
 
 QUANTIZED: Final[Types] = (T.UINT8, T.INT8, T.UINT32, T.INT32)
 QUANTIZED_4: Final[Types] = (T.INT4, T.UINT4)
@@ -68,6 +69,20 @@ def _exact(x: Array) -> Array:
     return lax.convert_element_type(x, np.int32 if data_type_of(x).bits <= 8 else np.int64)
 
 
+def _tosa_spread(t: Emitter, part: Tensor, blocks: _Blocks) -> Tensor:
+    sizes = dict(zip(blocks.axes, part.shape, strict=True))
+    return t.reshape(part, [sizes.get(axis, 1) for axis in range(len(blocks.shape))])
+
+
+def _tosa_exact(t: Emitter, x: Tensor) -> Tensor:
+    """``_exact``: int32 for small integers, int64 for others, the value that the bits stand for."""
+    wide = t.widen_integer(x)
+    if wide is not x:
+        return wide
+    extended = t.cast(x, "i64")
+    return t.binary("bitwise_and", extended, 2**32 - 1) if x.unsigned else extended
+
+
 class QuantizeLinear(Op):
     """``clamp(round_even(input / scale) + zero_point)`` to the range of the zero point's type, in which the result is.
 
@@ -82,8 +97,11 @@ class QuantizeLinear(Op):
         QUANTIZED, SameRank("input"), required=INTEGERS_8, extensions=QUANTIZED_4, doc="What 0 becomes. The shape of ``scale``."
     )
     output = Output(Same("zero_point"), SameRank("input"), required=INTEGERS_8)
-    tosa = "RECIPROCAL MUL CAST ADD MAXIMUM MINIMUM CAST"
-    tosa_note = "CAST rounds half to even; the reciprocal may move halves; TOSA has signed results only"
+    tosa = (
+        "RECIPROCAL MUL SUB ADD ABS GREATER SELECT EQUAL LOGICAL_NOT "
+        "CLAMP CAST BITWISE_AND MAXIMUM MINIMUM GREATER_EQUAL FLOOR CEIL RESHAPE"
+    )
+    tosa_note = "the quotient is corrected to what IEEE 754 says; CAST rounds half to even; 32-bit results need TOSA 1.1"
     stablehlo = (
         "add broadcast_in_dim clamp compare convert divide negate optimization_barrier reshape round_nearest_even select"
     )
@@ -117,6 +135,21 @@ class QuantizeLinear(Op):
         low, high = kind.integer_range
         return b.cast(b.clamp(b.add(rounded, offset), min_value=low, max_value=high), kind)
 
+    @staticmethod
+    def to_tosa(t: Emitter, input: Tensor, scale: Tensor, zero_point: Tensor) -> Tensor:
+        blocks = _Blocks(input.shape, scale.shape)
+        x = t.reshape(t.cast(input, "f32"), blocks.shape)
+        quotient = t.divide(x, _tosa_spread(t, t.cast(scale, "f32"), blocks))
+        low, high = data_type_of_element(zero_point).integer_range
+        is_nan = t.unary("logical_not", t.compare("equal", quotient, quotient))
+        # Beyond twice the range the sum saturates whatever the zero point.
+        finite = t.clamp(t.select(is_nan, 0, quotient), -2.0 * (high - low + 1), 2.0 * (high - low + 1))
+        offset = _tosa_spread(t, _tosa_exact(t, zero_point), blocks)
+        rounded = t.cast(finite, "i32") if offset.element == "i32" else t.cast(t.round_even(finite), "i64")
+        total = t.minimum(t.maximum(t.add(rounded, offset), low), high)
+        result = t.select(is_nan, 0, total)
+        return t.reshape(t.cast(result, zero_point.element, unsigned=zero_point.unsigned), input.shape)
+
 
 class DequantizeLinear(Op):
     """``(input - zero_point) * scale``, in the type of ``scale``."""
@@ -129,8 +162,8 @@ class DequantizeLinear(Op):
     )
     output = Output(Same("scale"), SameRank("input"), required=FLOATS)
     tolerance = Tolerance(2, 1)
-    tosa = "CAST SUB MUL"
-    tosa_note = "TOSA has signed inputs only"
+    tosa = "CAST BITWISE_AND SUB MUL RESHAPE"
+    tosa_note = "32-bit inputs need TOSA 1.1; 4-bit ones have to be constants"
     stablehlo = "broadcast_in_dim convert multiply reshape subtract"
 
     @staticmethod
@@ -151,3 +184,15 @@ class DequantizeLinear(Op):
         kind, shape = scale.descriptor.data_type, input.descriptor.shape
         offset = emulation.expand_blocks(b, b.cast(zero_point, kind), shape)
         return b.mul(b.sub(b.cast(input, kind), offset), emulation.expand_blocks(b, scale, shape))
+
+    @staticmethod
+    def to_tosa(t: Emitter, input: Tensor, scale: Tensor, zero_point: Tensor) -> Tensor:
+        blocks = _Blocks(input.shape, scale.shape)
+        is_zero = zero_point.value is not None and not zero_point.value.any() and not input.unsigned
+        if is_zero:
+            difference = t.reshape(t.widen_integer(input), blocks.shape)
+        else:
+            x = t.reshape(_tosa_exact(t, input), blocks.shape)
+            difference = t.sub(x, _tosa_spread(t, _tosa_exact(t, zero_point), blocks))
+        product = t.mul(t.cast(difference, "f32"), _tosa_spread(t, t.cast(scale, "f32"), blocks))
+        return t.cast(t.reshape(product, input.shape), scale.element)

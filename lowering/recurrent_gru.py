@@ -11,7 +11,7 @@ from typing import Any
 from jax import Array, lax
 
 from webnn_xla.dtypes import Descriptor
-from webnn_xla.lowering import emulation
+from webnn_xla.lowering import emulation, tosa_recurrent
 from webnn_xla.lowering.emulation import Emulator, Handle
 from webnn_xla.lowering.kinds import BOOL, UINT32, choice
 from webnn_xla.lowering.matmul import product
@@ -37,6 +37,7 @@ from webnn_xla.lowering.recurrent import (
     state,
     tensor,
 )
+from webnn_xla.lowering.tosa import Emitter, Tensor
 
 LAYOUT = choice("zrn", "rzn")
 DEFAULT_ACTIVATIONS = ("sigmoid", "tanh")
@@ -100,7 +101,7 @@ class GruCell(Op):
     activations = Option(ACTIVATIONS, None, "Of the update and reset gates, and of the new gate: by default sigmoid, tanh.")
     output = state(2, "[batch, hidden_size]")
     tolerance = Tolerance(4, 1, reduction=True)
-    tosa = "TRANSPOSE RESHAPE MATMUL ADD SLICE SIGMOID MUL TANH SUB"
+    tosa = "TRANSPOSE RESHAPE MATMUL SLICE ADD SIGMOID MUL TANH SUB MAXIMUM"
     stablehlo = "add broadcast_in_dim divide dot_general exponential maximum multiply negate slice subtract tanh"
 
     @staticmethod
@@ -149,6 +150,24 @@ class GruCell(Op):
         projected = project(input, weight, (bias, None if reset_after else recurrent_bias), target)
         step = _step(recurrent_weight, recurrent_bias, reset_after, layout, activations, target)
         return narrow(step(projected, (widen(hidden_state),))[0], input)
+
+    @staticmethod
+    def to_tosa(
+        t: Emitter,
+        input: Tensor,
+        weight: Tensor,
+        recurrent_weight: Tensor,
+        hidden_state: Tensor,
+        hidden_size: int,
+        bias: Tensor | None,
+        recurrent_bias: Tensor | None,
+        reset_after: bool,
+        layout: str,
+        activations: Sequence[str] | None,
+    ) -> Tensor:
+        projected = tosa_recurrent.project(t, input, weight, (bias, None if reset_after else recurrent_bias))
+        step = tosa_recurrent.gru_step(t, recurrent_weight, recurrent_bias, reset_after, layout, activations)
+        return t.cast(step(projected, (tosa_recurrent.widen(t, hidden_state),))[0], input.element)
 
     @staticmethod
     def emulate(
@@ -204,8 +223,8 @@ class Gru(Op):
     output0 = state(3, "[directions, batch, hidden_size]: the state after the last step.")
     output1 = state(4, "[steps, directions, batch, hidden_size]: the states after all steps, with return_sequence.")
     tolerance = Tolerance(3, 1, reduction=True)
-    tosa = "TRANSPOSE RESHAPE MATMUL ADD SLICE SIGMOID MUL TANH SUB"
-    tosa_note = "steps unrolled, or WHILE_LOOP"
+    tosa = "RESHAPE TRANSPOSE MATMUL SLICE ADD SIGMOID MUL TANH SUB CONCAT MAXIMUM"
+    tosa_note = "steps written out, at most 64"
     stablehlo = (
         "add broadcast_in_dim compare concatenate divide dot_general dynamic_slice dynamic_update_slice exponential maximum "
         "multiply negate reshape slice subtract tanh while"
@@ -276,6 +295,38 @@ class Gru(Op):
                 sequences.append(sequence)
         outputs = (stack(last, 0, input),)
         return (*outputs, stack(sequences, 1, input)) if return_sequence else outputs
+
+    @staticmethod
+    def to_tosa(
+        t: Emitter,
+        input: Tensor,
+        weight: Tensor,
+        recurrent_weight: Tensor,
+        steps: int,
+        hidden_size: int,
+        bias: Tensor | None,
+        recurrent_bias: Tensor | None,
+        initial_hidden_state: Tensor | None,
+        reset_after: bool,
+        return_sequence: bool,
+        direction: str,
+        layout: str,
+        activations: Sequence[str] | None,
+    ) -> list[Tensor]:
+        last, sequences = [], []
+        _, batch_size, input_size = input.shape
+        rows = t.reshape(input, (steps * batch_size, input_size))
+        for index, backward in enumerate(BACKWARD[direction]):
+            own_weight, own_recurrent_weight = (tosa_recurrent.one(t, x, index) for x in (weight, recurrent_weight))
+            own_bias, own_recurrent_bias = (tosa_recurrent.pick(t, x, index) for x in (bias, recurrent_bias))
+            projected = tosa_recurrent.project(t, rows, own_weight, (own_bias, None if reset_after else own_recurrent_bias))
+            step = tosa_recurrent.gru_step(t, own_recurrent_weight, own_recurrent_bias, reset_after, layout, activations)
+            first = tosa_recurrent.initial(t, initial_hidden_state, index, batch_size, hidden_size)
+            states, sequence = tosa_recurrent.run(t, step, projected, (first,), steps, backward)
+            last.append(states[0])
+            sequences.append(sequence)
+        outputs = [tosa_recurrent.stack(t, last, input)]
+        return [*outputs, tosa_recurrent.stack_sequences(t, sequences, input)] if return_sequence else outputs
 
     @staticmethod
     def emulate(

@@ -11,7 +11,7 @@ from typing import Any
 from jax import Array, lax
 
 from webnn_xla.dtypes import Descriptor
-from webnn_xla.lowering import emulation
+from webnn_xla.lowering import emulation, tosa_recurrent
 from webnn_xla.lowering.emulation import Emulator, Handle
 from webnn_xla.lowering.kinds import BOOL, UINT32, choice
 from webnn_xla.lowering.matmul import product
@@ -37,6 +37,7 @@ from webnn_xla.lowering.recurrent import (
     state,
     tensor,
 )
+from webnn_xla.lowering.tosa import Emitter, Tensor
 
 LAYOUT = choice("iofg", "ifgo")
 PEEPHOLES = "iof"
@@ -98,7 +99,7 @@ class LstmCell(Op):
     output0 = state(2, "[batch, hidden_size]: the hidden state.")
     output1 = state(2, "[batch, hidden_size]: the cell state.")
     tolerance = Tolerance(4, 1, reduction=True)
-    tosa = "TRANSPOSE RESHAPE MATMUL ADD SLICE SIGMOID TANH MUL"
+    tosa = "TRANSPOSE RESHAPE MATMUL ADD SLICE TANH SIGMOID MUL MAXIMUM"
     stablehlo = "add broadcast_in_dim divide dot_general exponential maximum multiply negate slice tanh"
 
     @staticmethod
@@ -150,6 +151,26 @@ class LstmCell(Op):
         projected = project(input, weight, (bias, recurrent_bias), target)
         step = _step(recurrent_weight, peephole_weight, layout, activations, target)
         return tuple(narrow(state, input) for state in step(projected, (widen(hidden_state), widen(cell_state))))
+
+    @staticmethod
+    def to_tosa(
+        t: Emitter,
+        input: Tensor,
+        weight: Tensor,
+        recurrent_weight: Tensor,
+        hidden_state: Tensor,
+        cell_state: Tensor,
+        hidden_size: int,
+        bias: Tensor | None,
+        recurrent_bias: Tensor | None,
+        peephole_weight: Tensor | None,
+        layout: str,
+        activations: Sequence[str] | None,
+    ) -> list[Tensor]:
+        projected = tosa_recurrent.project(t, input, weight, (bias, recurrent_bias))
+        step = tosa_recurrent.lstm_step(t, recurrent_weight, peephole_weight, layout, activations)
+        states = (tosa_recurrent.widen(t, hidden_state), tosa_recurrent.widen(t, cell_state))
+        return [t.cast(state, input.element) for state in step(projected, states)]
 
     @staticmethod
     def emulate(
@@ -212,8 +233,8 @@ class Lstm(Op):
     output1 = state(3, "[directions, batch, hidden_size]: the cell state after the last step.")
     output2 = state(4, "[steps, directions, batch, hidden_size]: the hidden states after all steps, with return_sequence.")
     tolerance = Tolerance(4, 1, reduction=True)
-    tosa = "TRANSPOSE RESHAPE MATMUL ADD SLICE SIGMOID TANH MUL"
-    tosa_note = "steps unrolled, or WHILE_LOOP"
+    tosa = "RESHAPE TRANSPOSE MATMUL ADD SLICE TANH SIGMOID MUL CONCAT MAXIMUM"
+    tosa_note = "steps written out, at most 64"
     stablehlo = (
         "add broadcast_in_dim compare concatenate divide dot_general dynamic_slice dynamic_update_slice exponential maximum "
         "multiply negate reshape slice subtract tanh while"
@@ -290,6 +311,45 @@ class Lstm(Op):
                 sequences.append(sequence)
         outputs = (stack(hidden, 0, input), stack(cell, 0, input))
         return (*outputs, stack(sequences, 1, input)) if return_sequence else outputs
+
+    @staticmethod
+    def to_tosa(
+        t: Emitter,
+        input: Tensor,
+        weight: Tensor,
+        recurrent_weight: Tensor,
+        steps: int,
+        hidden_size: int,
+        bias: Tensor | None,
+        recurrent_bias: Tensor | None,
+        peephole_weight: Tensor | None,
+        initial_hidden_state: Tensor | None,
+        initial_cell_state: Tensor | None,
+        return_sequence: bool,
+        direction: str,
+        layout: str,
+        activations: Sequence[str] | None,
+    ) -> list[Tensor]:
+        hidden, cell, sequences = [], [], []
+        _, batch_size, input_size = input.shape
+        rows = t.reshape(input, (steps * batch_size, input_size))
+        for index, backward in enumerate(BACKWARD[direction]):
+            own_weight, own_recurrent_weight = (tosa_recurrent.one(t, x, index) for x in (weight, recurrent_weight))
+            own_bias, own_recurrent_bias, own_peephole_weight = (
+                tosa_recurrent.pick(t, x, index) for x in (bias, recurrent_bias, peephole_weight)
+            )
+            projected = tosa_recurrent.project(t, rows, own_weight, (own_bias, own_recurrent_bias))
+            step = tosa_recurrent.lstm_step(t, own_recurrent_weight, own_peephole_weight, layout, activations)
+            first = tuple(
+                tosa_recurrent.initial(t, given, index, batch_size, hidden_size)
+                for given in (initial_hidden_state, initial_cell_state)
+            )
+            states, sequence = tosa_recurrent.run(t, step, projected, first, steps, backward)
+            hidden.append(states[0])
+            cell.append(states[1])
+            sequences.append(sequence)
+        outputs = [tosa_recurrent.stack(t, hidden, input), tosa_recurrent.stack(t, cell, input)]
+        return [*outputs, tosa_recurrent.stack_sequences(t, sequences, input)] if return_sequence else outputs
 
     @staticmethod
     def emulate(

@@ -13,6 +13,7 @@ import numpy as np
 from jax import Array, lax
 
 from webnn_xla.dtypes import Descriptor, MLOperandDataType
+from webnn_xla.lowering import tosa_reduction
 from webnn_xla.lowering.emulation import Emulator, Handle
 from webnn_xla.lowering.kinds import BOOL, DATA_TYPE, UINT32, UINT32S
 from webnn_xla.lowering.op import (
@@ -41,6 +42,7 @@ from webnn_xla.lowering.primitives import (
     require_axis,
     widen,
 )
+from webnn_xla.lowering.tosa import Emitter, Tensor
 
 Axes = tuple[int, ...]
 Reduce = Callable[[Array, Axes], Array]
@@ -142,31 +144,45 @@ def _log_sum_exp(x: Array, axes: Axes) -> Array:
     return lax.add(lax.log(total), peak)
 
 
+def _tosa_reduction(write: Callable[[Emitter, Tensor, Axes], Tensor], *, exact: bool = False) -> Any:
+    """``write`` keeps reduced axes, with size 1."""
+
+    def to_tosa(t: Emitter, input: Tensor, axes: Axes | None, keep_dimensions: bool) -> Tensor:
+        over = tuple(range(input.rank)) if axes is None else tuple(sorted(axes))
+        result = write(t, input, over) if exact else t.in_float32(lambda x: write(t, x, over), input)
+        return t.reshape(result, _reduced_shape(input.shape, over, keep_dimensions))
+
+    return staticmethod(to_tosa)
+
+
 class ReduceL1(WideReduction):
     """Sum of the magnitudes."""
 
     tolerance = Tolerance(6, 1)
     tosa = "ABS REDUCE_SUM RESHAPE"
-    stablehlo = "abs add broadcast_in_dim reduce"
     lower = _reduction(lambda x, axes: _sum(_magnitude(x), axes))
+    to_tosa = _tosa_reduction(lambda t, x, axes: t.reduce_all("reduce_sum", x if x.unsigned else t.unary("abs", x), axes))
+    stablehlo = "abs add broadcast_in_dim reduce"
 
 
 class ReduceL2(Reduction):
     """Square root of the sum of squares. The squares of float16 values are float32: [200] * 4 gives 400."""
 
     tolerance = Tolerance(3, 1)
-    tosa = "MUL REDUCE_SUM RSQRT RECIPROCAL RESHAPE"
-    stablehlo = "abs add broadcast_in_dim multiply reduce sqrt"
+    tosa = "ABS MUL REDUCE_SUM RSQRT RECIPROCAL RESHAPE"
     lower = _reduction(_l2)
+    to_tosa = _tosa_reduction(tosa_reduction.l2)
+    stablehlo = "abs add broadcast_in_dim multiply reduce sqrt"
 
 
 class ReduceLogSum(Reduction):
     """Natural logarithm of the sum. Of a sum of 0 it is -infinity, of a negative one NaN."""
 
     tolerance = Tolerance(2, 1, reduction=True)
-    tosa = "REDUCE_SUM LOG RESHAPE"
-    stablehlo = "add broadcast_in_dim log reduce"
+    tosa = "LOG REDUCE_SUM RESHAPE"
     lower = _reduction(lambda x, axes: lax.log(_sum(x, axes)))
+    to_tosa = _tosa_reduction(lambda t, x, axes: t.unary("log", t.reduce_all("reduce_sum", x, axes)))
+    stablehlo = "add broadcast_in_dim log reduce"
 
     @staticmethod
     def emulate(b: Emulator, input: Handle, axes: Axes | None, keep_dimensions: bool) -> Any:
@@ -180,9 +196,10 @@ class ReduceLogSumExp(Reduction):
     """
 
     tolerance = Tolerance(2, 1, reduction=True)
-    tosa = "REDUCE_MAX SUB EXP REDUCE_SUM LOG ADD RESHAPE"
-    stablehlo = "add broadcast_in_dim exponential is_finite log maximum reduce select subtract"
+    tosa = "ABS GREATER SELECT SUB EXP LOG ADD REDUCE_MAX REDUCE_SUM RESHAPE"
     lower = _reduction(_log_sum_exp)
+    to_tosa = _tosa_reduction(tosa_reduction.log_sum_exp)
+    stablehlo = "add broadcast_in_dim exponential is_finite log maximum reduce select subtract"
 
     @staticmethod
     def emulate(b: Emulator, input: Handle, axes: Axes | None, keep_dimensions: bool) -> Any:
@@ -193,8 +210,9 @@ class ReduceMax(AnyReduction):
     """Greatest value."""
 
     tosa = "REDUCE_MAX RESHAPE"
-    stablehlo = "broadcast_in_dim maximum reduce"
     lower = _reduction(_maximum, exact=True)
+    to_tosa = _tosa_reduction(tosa_reduction.extreme("reduce_max"), exact=True)
+    stablehlo = "broadcast_in_dim maximum reduce"
 
 
 class ReduceMean(Reduction):
@@ -202,16 +220,18 @@ class ReduceMean(Reduction):
 
     tolerance = Tolerance(4, 1, reduction=True)
     tosa = "REDUCE_SUM MUL RESHAPE"
-    stablehlo = "add broadcast_in_dim divide reduce"
     lower = _reduction(_mean)
+    to_tosa = _tosa_reduction(tosa_reduction.mean)
+    stablehlo = "add broadcast_in_dim divide reduce"
 
 
 class ReduceMin(AnyReduction):
     """Least value."""
 
     tosa = "REDUCE_MIN RESHAPE"
-    stablehlo = "broadcast_in_dim minimum reduce"
     lower = _reduction(_minimum, exact=True)
+    to_tosa = _tosa_reduction(tosa_reduction.extreme("reduce_min"), exact=True)
+    stablehlo = "broadcast_in_dim minimum reduce"
 
 
 class ReduceProduct(WideReduction):
@@ -221,9 +241,10 @@ class ReduceProduct(WideReduction):
     output = Output(Same("input"), required=FLOATS)
     tolerance = Tolerance(2, 1, reduction=True)
     tosa = "REDUCE_PRODUCT RESHAPE"
-    tosa_note = "REDUCE_PRODUCT takes floats only"
-    stablehlo = "broadcast_in_dim multiply reduce"
+    tosa_note = "REDUCE_PRODUCT takes floats only; integers: MUL of halves"
     lower = _reduction(_product)
+    to_tosa = _tosa_reduction(tosa_reduction.product)
+    stablehlo = "broadcast_in_dim multiply reduce"
 
 
 class ReduceSum(WideReduction):
@@ -231,8 +252,9 @@ class ReduceSum(WideReduction):
 
     tolerance = Tolerance(4, 1, reduction=True)
     tosa = "REDUCE_SUM RESHAPE"
-    stablehlo = "add broadcast_in_dim reduce"
     lower = _reduction(_sum)
+    to_tosa = _tosa_reduction(lambda t, x, axes: t.reduce_all("reduce_sum", x, axes))
+    stablehlo = "add broadcast_in_dim reduce"
 
 
 class ReduceSumSquare(WideReduction):
@@ -240,8 +262,9 @@ class ReduceSumSquare(WideReduction):
 
     tolerance = Tolerance(6, 1)
     tosa = "MUL REDUCE_SUM RESHAPE"
-    stablehlo = "add broadcast_in_dim multiply reduce"
     lower = _reduction(lambda x, axes: _sum(lax.mul(x, x), axes))
+    to_tosa = _tosa_reduction(lambda t, x, axes: t.reduce_all("reduce_sum", t.mul(x, x), axes))
+    stablehlo = "add broadcast_in_dim multiply reduce"
 
     @staticmethod
     def emulate(b: Emulator, input: Handle, axes: Axes | None, keep_dimensions: bool) -> Any:
@@ -305,22 +328,42 @@ def _position(reduce: Reduce) -> Any:
     return staticmethod(lower)
 
 
+def _tosa_position(*, least: bool) -> Any:
+    def to_tosa(
+        t: Emitter,
+        input: Tensor,
+        axis: int,
+        keep_dimensions: bool,
+        output_data_type: MLOperandDataType,
+        select_last_index: bool,
+    ) -> Tensor:
+        def search(x: Tensor, axis: int) -> Tensor:
+            return tosa_reduction.position(t, x, axis, least=least, last=select_last_index)
+
+        position = t.cast(t.on_axis(search, input, axis), "i64" if output_data_type is T.INT64 else "i32")
+        return t.reshape(position, _reduced_shape(input.shape, (axis,), keep_dimensions))
+
+    return staticmethod(to_tosa)
+
+
 class ArgMin(ArgExtreme):
     """Position of the least value along ``axis``: of equal ones the first. NaN counts as the least."""
 
-    tosa = "NEGATE ARGMAX"
-    tosa_note = "integers: BITWISE_NOT for NEGATE; select_last_index: REVERSE before, SUB after"
-    stablehlo = "broadcast_in_dim compare convert iota maximum minimum or reduce select"
+    tosa = "NEGATE ARGMAX RESHAPE CAST REVERSE SUB"
+    tosa_note = "integers: the first position that holds the extreme; select_last_index: REVERSE before, SUB after"
     lower = _position(_minimum)
+    to_tosa = _tosa_position(least=True)
+    stablehlo = "broadcast_in_dim compare convert iota maximum minimum or reduce select"
 
 
 class ArgMax(ArgExtreme):
     """Position of the greatest value along ``axis``: of equal ones the first. NaN counts as the greatest."""
 
-    tosa = "ARGMAX"
-    tosa_note = "select_last_index: REVERSE before, SUB after"
-    stablehlo = "broadcast_in_dim compare convert iota maximum minimum or reduce select"
+    tosa = "ARGMAX RESHAPE CAST REVERSE SUB"
+    tosa_note = "integers: the first position that holds the extreme; select_last_index: REVERSE before, SUB after"
     lower = _position(_maximum)
+    to_tosa = _tosa_position(least=False)
+    stablehlo = "broadcast_in_dim compare convert iota maximum minimum or reduce select"
 
 
 # Running sums: https://www.w3.org/TR/webnn/#api-mlgraphbuilder-cumulativesum
@@ -359,8 +402,8 @@ class CumulativeSum(Op):
     reversed = Option(BOOL, False, "Whether sums start at the last element.")
     output = Output(Same("input"), SameRank("input"), required=COMMON, required_ranks=(1, 5))
     tolerance = Tolerance(4, 1, reduction=True)
-    tosa = "TILE MATMUL"
-    tosa_note = "floats: MATMUL with a triangular constant; integers: WHILE_LOOP"
+    tosa = "SLICE PAD ADD"
+    tosa_note = "by doubling: the element before is added, then what is 2 before, 4 before, …"
     stablehlo = "add broadcast_in_dim pad reduce_window"
 
     @staticmethod
@@ -383,3 +426,7 @@ class CumulativeSum(Op):
         else:
             total = lax.associative_scan(lax.add, x, reverse=reversed, axis=axis)
         return narrow(total, input)
+
+    @staticmethod
+    def to_tosa(t: Emitter, input: Tensor, axis: int, exclusive: bool, reversed: bool) -> Tensor:
+        return t.in_float32(lambda x: tosa_reduction.sums(t, x, axis, exclusive, reversed), input)

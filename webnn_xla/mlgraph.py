@@ -23,6 +23,7 @@ from webnn_xla.tensor import MLTensor
 
 if TYPE_CHECKING:
     from webnn_xla.context import MLContext
+    from webnn_xla.tosa import TosaModule
 
 WORKERS = ThreadPoolExecutor(max_workers=2, thread_name_prefix="webnn-read")
 """Threads for asynchronous reads; they start on first use."""
@@ -87,7 +88,9 @@ class MLGraph:
         pairs = dict(alias or {})
         for result, source in pairs.items():
             if result not in graph.outputs or source not in graph.inputs:
-                known = f"outputs {', '.join(map(printable, graph.outputs))} to inputs {', '.join(map(printable, graph.inputs))}"
+                known = (
+                    f"outputs {', '.join(map(printable, graph.outputs))} to inputs {', '.join(map(printable, graph.inputs))}"
+                )
                 raise ArgumentError(f"got {result!r}: {source!r}; allowed: {known}", operator="build", operand="alias")
             if graph.outputs[result].descriptor != graph.inputs[source].descriptor:
                 raise ArgumentError(
@@ -145,6 +148,24 @@ class MLGraph:
         if format not in export.FORMATS:
             raise ArgumentError(f"got {format!r}; allowed: {', '.join(export.FORMATS)}", operator="stablehlo", operand="format")
         return export.bytecode(self._graph) if format == "bytecode" else export.portable(self._graph, version)
+
+    def tosa(
+        self, version: str = "1.0", *, profile: Iterable[str] | str = ("pro_int", "pro_fp"), allow_partial: bool = False
+    ) -> TosaModule:
+        """The graph as a TOSA function, from the ops as they were recorded.
+
+        ``str(module)`` is MLIR text; ``module.validate()`` and ``module.flatbuffer()`` need ``tosa-tools``. ``version``
+        is ``"1.0"`` or ``"1.1"`` (a draft, the first with 64-bit integers); ``profile`` one or both of ``"pro_int"`` and
+        ``"pro_fp"``. Tensors of rank 7 and more are parameters and results of one dimension.
+        Errors: NotSupportedError that names every op that TOSA cannot say, and why; with ``allow_partial`` they are in
+        ``module.refusals`` instead, and outputs that depend on them are left out. ArgumentError for other arguments.
+        """
+        self._check_alive("tosa")
+        from webnn_xla import tosa
+
+        return tosa.export(
+            self._graph, version, profile if isinstance(profile, str) else tuple(profile), allow_partial=allow_partial
+        )
 
     def export(self, *, platforms: Iterable[str] = ("cpu", "cuda", "rocm", "tpu")) -> Any:
         """A ``jax.export.Exported`` of the canonical lowering, for several platforms at once, weights included.

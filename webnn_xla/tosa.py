@@ -51,6 +51,7 @@ class TosaModule:
     version: str
     profiles: tuple[str, ...]
     operators: tuple[str, ...]
+    """What the rules emitted, in order of first use."""
     outputs: tuple[str, ...]
     """Names of the function's results, in order: those of the graph, but for what refusals leave out."""
     refusals: tuple[Refusal, ...] = ()
@@ -140,6 +141,7 @@ def export(
         listed = "; ".join(map(str, refusals))
         raise NotSupportedError(f"TOSA cannot say {len(refusals)} of {len(graph.nodes)} ops: {listed}", operator="tosa")
     results = {name: tensors[value] for name, value in graph.outputs.items() if value in tensors}
+    operators = tuple(emitter.operators)
     # A result has to be the result of an operator, and each only once.
     finals = [
         emitter.op("identity", (tensor,), tensor.element, tensor.shape, unsigned=tensor.unsigned) for tensor in results.values()
@@ -151,7 +153,7 @@ def export(
         f"module {{\n  func.func @main({', '.join(arguments)}) -> ({signature}) {{\n    {body}\n"
         f"    return{' ' + values + ' : ' + types if finals else ''}\n  }}\n}}\n"
     )
-    return TosaModule(text, version, profiles, tuple(emitter.operators), tuple(results), tuple(refusals))
+    return TosaModule(text, version, profiles, operators, tuple(results), tuple(refusals))
 
 
 def _used(lines: Sequence[str]) -> list[str]:
