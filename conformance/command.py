@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -22,8 +22,11 @@ def wpt(
     json_file: Annotated[Path | None, typer.Option("--json", help="Write counts and failures to this file.")] = None,
     show: Annotated[int, typer.Option(min=0, help="How many failures to show.")] = 10,
     device_type: Annotated[str | None, typer.Option(help="cpu, gpu or tpu. By default the best there is.")] = None,
+    through: Annotated[str | None, typer.Option(help="stablehlo or tosa: small cases in that oracle, in place of XLA.")] = None,
 ) -> None:
     """Run the vectors of web-platform-tests. Exit status: 0 all passed, 1 some failed, 2 they could not be run."""
+    if through is not None:
+        _wpt_through(directory, through, op, json_file, show)
     from webnn_xla.conformance.wpt import run
     from webnn_xla.context import ML
 
@@ -55,6 +58,59 @@ def wpt(
         typer.echo(f"corrected {corrected}")
     typer.echo(str(report))
     raise typer.Exit(1 if report.failures else 0)
+
+
+def _wpt_through(directory: Path, oracle: str, ops: list[str] | None, json_file: Path | None, show: int) -> NoReturn:
+    from webnn_xla.conformance.wpt_oracles import run_through
+    from webnn_xla.context import ML
+
+    try:
+        if oracle not in ("stablehlo", "tosa"):
+            raise DataError(f"--through: got {oracle}; allowed: stablehlo, tosa")
+        with ML().create_context(device_type="cpu") as context, _progress() as bar:
+            task = bar.add_task("reading", total=None)
+            report = run_through(
+                directory,
+                oracle,
+                context=context,
+                ops=ops,
+                progress=lambda name, done, total: bar.update(task, description=name, completed=done, total=total),
+            )
+        if json_file is not None:
+            json_file.write_text(json.dumps(report.to_json(), indent=1) + "\n")
+    except (WebNNError, OSError) as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(2) from None
+    for name, case, state, reason in report.failures[:show]:
+        typer.echo(f"{state.upper()} {name} {case!r}: {reason}")
+    typer.echo(str(report))
+    raise typer.Exit(1 if report.failures else 2 if "not installed" in report.counts() else 0)
+
+
+@app.command("stablehlo-testdata")
+def stablehlo_testdata(
+    directory: Annotated[Path, typer.Argument(help="A checkout of openxla/stablehlo.", show_default=False)],
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write counts and failures to this file.")] = None,
+    show: Annotated[int, typer.Option(min=0, help="How many failures to show.")] = 10,
+) -> None:
+    """Run StableHLO's own test data through XLA. Exit status: 0 all passed, 1 some failed, 2 they could not be run."""
+    from webnn_xla.conformance.stablehlo_testdata import run
+
+    try:
+        with _progress() as bar:
+            task = bar.add_task("reading", total=None)
+            report = run(
+                directory, lambda name, done, total: bar.update(task, description=name[:24], completed=done, total=total)
+            )
+        if json_file is not None:
+            json_file.write_text(json.dumps(report.to_json(), indent=1) + "\n")
+    except (WebNNError, OSError) as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(2) from None
+    for name, problem in list(report.failed.items())[:show]:
+        typer.echo(f"FAILED {name}: {problem}")
+    typer.echo(str(report))
+    raise typer.Exit(1 if report.failed else 0)
 
 
 @app.command()

@@ -18,6 +18,7 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from webnn_xla import __version__, onnx_commands
+from webnn_xla.conformance import compare_command
 from webnn_xla.conformance.command import app as conformance_app
 from webnn_xla.errors import ArgumentError, OperationError, WebNNError
 
@@ -62,6 +63,7 @@ app = typer.Typer(
 )
 app.add_typer(conformance_app, name="conformance")
 onnx_commands.register(app)
+compare_command.register(app)
 
 
 def main() -> None:
