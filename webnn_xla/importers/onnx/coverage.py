@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import onnx
 
@@ -22,7 +23,8 @@ PAGE: Final = Path(__file__).parents[3] / "docs" / "onnx.md"
 def by_function(domain: str = "") -> list[str]:
     """Operators that ONNX defines by a function of others and that the table does not have: they are imported by that."""
     newest = {}
-    for schema in onnx.defs.get_all_schemas():
+    schemas: Sequence[Any] = onnx.defs.get_all_schemas()
+    for schema in schemas:
         if schema.domain == domain and (schema.has_function or schema.has_context_dependent_function):
             newest[schema.name] = schema
     return sorted(name for name in newest if (domain, name) not in TABLE and name not in RANDOM)

@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 
 from webnn_xla.builder import MLGraphBuilder, MLOperand
-from webnn_xla.errors import ArgumentError, DataError, NotSupportedError, WebNNError, printable
+from webnn_xla.errors import DataError, NotSupportedError, WebNNError, printable
 from webnn_xla.importers.onnx import table
 from webnn_xla.importers.onnx.errors import (
     InvalidModelError,
@@ -27,7 +27,7 @@ from webnn_xla.importers.onnx.errors import (
 from webnn_xla.importers.onnx.model import OLDEST_OPSET, Model
 from webnn_xla.importers.onnx.node import Node, attribute_value
 from webnn_xla.importers.onnx.types import Array, DType, storage_of, to_storage
-from webnn_xla.importers.onnx.values import GAP, Gap, Tensor, TensorList, Value
+from webnn_xla.importers.onnx.values import GAP, Gap, Tensor, Value
 from webnn_xla.importers.onnx.weights import read_tensor
 
 MAX_DEPTH: Final = 48
@@ -183,7 +183,6 @@ class Importer:
         missing = set(function.input[len(n.inputs) :]) | {
             name for name, value in zip(function.input, n.inputs, strict=False) if value is None
         }
-        self.absent = missing
         wanted = {name for index, name in enumerate(function.output) if n.wants(index)}
         for name in missing:
             inner.values.setdefault(name, _NOTHING)
@@ -199,7 +198,6 @@ class Importer:
         domain = "" if proto.domain == "ai.onnx" else proto.domain
         opset = env.opsets.get(domain, 1 if domain else self._opset())
         label = env.path + (proto.name or f"{proto.op_type}({proto.output[0] if proto.output else ''})")
-        before = len(self.problems)
         reason, inputs, malformed = "", frozenset[str](), False
         try:
             results = self._apply(proto, domain, opset, label, env)
@@ -226,7 +224,6 @@ class Importer:
             # The error of a builder names op and label again; the problem has them already.
             reason = reason.replace(f" [{printable(label)}]", "")
             self.problems.append(Problem(label, proto.op_type, opset, reason, tuple(sorted(inputs)), malformed))
-        assert reason or len(self.problems) >= before
         for name in proto.output:
             if name:
                 env.values[name] = GAP
@@ -411,6 +408,3 @@ def _unchanged(op: str, opset: int) -> bool:
 def _defaults(domain: str, op: str, opset: int) -> dict[str, onnx.AttributeProto]:
     schema = _schema(domain, op, opset)
     return {name: a.default_value for name, a in schema.attributes.items() if a.default_value.name} if schema else {}
-
-
-__all__ = ["ArgumentError", "Env", "Importer", "Skip", "TensorList"]

@@ -13,7 +13,7 @@ from webnn_xla.context import ML, MLContext
 from webnn_xla.errors import ArgumentError, printable
 from webnn_xla.importers.onnx.importer import Importer
 from webnn_xla.importers.onnx.model import Model, Source, read_model
-from webnn_xla.importers.onnx.types import Array, DType, storage_of, to_storage
+from webnn_xla.importers.onnx.types import Array, DType, to_storage
 from webnn_xla.importers.onnx.values import Tensor
 from webnn_xla.mlgraph import MLGraph
 
@@ -227,6 +227,3 @@ def _fixed(model: Model, values: Mapping[str, Any] | None) -> dict[str, Array]:
         except (TypeError, ValueError) as error:
             raise ArgumentError(f"{printable(name)!r}: {error}", operator="from_onnx", operand="values") from None
     return fixed
-
-
-__all__ = ["Boundary", "OnnxGraph", "from_onnx", "storage_of"]

@@ -11,7 +11,6 @@ import onnx
 
 from webnn_xla.context import ML
 from webnn_xla.errors import printable
-from webnn_xla.importers.onnx import table
 from webnn_xla.importers.onnx.errors import InvalidModelError, Problem, UnsupportedModelError, describe
 from webnn_xla.importers.onnx.importer import Importer
 from webnn_xla.importers.onnx.loader import record
@@ -109,6 +108,3 @@ def _lookup(model: Model) -> list[Problem]:
                 graphs = ([attribute.g] if attribute.type == onnx.AttributeProto.GRAPH else []) + list(attribute.graphs)
                 stack.extend((graph.node, opsets, f"{label}/") for graph in graphs)
     return problems
-
-
-__all__ = ["Report", "check_onnx", "table"]

@@ -6,7 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from webnn_xla.importers.onnx.errors import Malformed
 from webnn_xla.importers.onnx.values import Tensor, Value
+from webnn_xla.lowering import OPS
+from webnn_xla.lowering.op import Operand
 
 if TYPE_CHECKING:
     from webnn_xla.importers.onnx.node import Node
@@ -56,6 +59,9 @@ def simple(ops: Mapping[str, str], since: int = 1, domain: str = "") -> None:
 
     def make(method: str) -> Handler:
         def handler(n: Node) -> Tensor:
+            count = sum(isinstance(argument, Operand) for argument in OPS[method].arguments.values())
+            if len(n.inputs) != count:
+                raise Malformed(f"{len(n.inputs)} inputs; the operator has {count}")
             return n.call(method, *n.tensors())
 
         handler.__module__ = caller

@@ -13,7 +13,7 @@ from webnn_xla.importers.onnx.importer import Env, Skip
 from webnn_xla.importers.onnx.node import Node
 from webnn_xla.importers.onnx.table import onnx_op
 from webnn_xla.importers.onnx.types import INT64
-from webnn_xla.importers.onnx.values import Gap, Tensor, TensorList, Value
+from webnn_xla.importers.onnx.values import Gap, Tensor, Value
 
 MAX_TRIPS = 4096
 """Iterations that are written out."""
@@ -169,6 +169,3 @@ def _scan_batched(n: Node, graph: onnx.GraphProto, inputs: list[Value | None]) -
         parts = [value for value in column if isinstance(value, Tensor)]
         results.append(n.joined([n.unsqueezed(p, [0]) for p in parts], 0))
     return results
-
-
-__all__ = ["TensorList", "if_op", "loop", "scan"]

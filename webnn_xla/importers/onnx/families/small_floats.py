@@ -6,8 +6,8 @@ from functools import cache
 
 import numpy as np
 
+from webnn_xla.importers.onnx.emitter import Emitter
 from webnn_xla.importers.onnx.errors import Malformed
-from webnn_xla.importers.onnx.node import Node
 from webnn_xla.importers.onnx.types import FLOAT32, Array, DType
 from webnn_xla.importers.onnx.values import Tensor
 
@@ -39,7 +39,7 @@ def _special(dtype: DType, value: float) -> float:
     return float(np.array(value, np.float32).astype(dtype).astype(np.float32))
 
 
-def round_to(n: Node, x: Tensor, dtype: DType, *, saturate: bool = True, mode: str = "") -> Tensor:
+def round_to(n: Emitter, x: Tensor, dtype: DType, *, saturate: bool = True, mode: str = "") -> Tensor:
     """``x`` as numbers of ``dtype``, held as float32. Out of range: the largest number, or NaN or infinity.
 
     ``mode`` is "up", "down" or "nearest"; by default "up" for the type that is an exponent only.
