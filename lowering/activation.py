@@ -15,6 +15,7 @@ from jax import Array, lax
 
 from webnn_xla.dtypes import Descriptor, cast_number
 from webnn_xla.lowering.emulation import Emulator, Handle
+from webnn_xla.lowering.fast_reduction import can_split, reduce_rows
 from webnn_xla.lowering.kinds import DOUBLE, UINT32
 from webnn_xla.lowering.op import (
     FLOATS,
@@ -40,6 +41,7 @@ from webnn_xla.lowering.primitives import (
     require_axis,
     widen,
 )
+from webnn_xla.lowering.tosa import Emitter, Tensor, number
 
 
 class Activation(Op, abstract=True):
@@ -61,12 +63,22 @@ def _zero(x: Array) -> Array:
     return constant(0, x)
 
 
+def _tosa_activation(write: Callable[[Emitter, Tensor], Tensor]) -> Any:
+    return staticmethod(lambda t, input: t.in_float32(lambda x: write(t, x), input))
+
+
+def _tosa_softplus(t: Emitter, x: Tensor) -> Tensor:
+    tail = t.unary("log", t.add(t.unary("exp", t.unary("negate", t.unary("abs", x))), 1))
+    return t.add(t.maximum(x, 0), tail)
+
+
 class Elu(Activation):
     """Exponential linear unit: ``max(0, x) + alpha * (exp(min(0, x)) - 1)``."""
 
     alpha = Option(DOUBLE, 1.0, "Multiplier of the negative part.")
     tolerance = Tolerance(6, 1)
-    tosa = "MINIMUM EXP SUB MUL MAXIMUM ADD"
+    tosa = "MINIMUM EXP SUB MUL GREATER SELECT"
+    tosa_note = "TOSA has no exp(x) - 1: results near 0 lose their digits"
     stablehlo = "broadcast_in_dim compare exponential_minus_one minimum multiply select"
 
     @staticmethod
@@ -82,6 +94,14 @@ class Elu(Activation):
         zero = b.scalar(0, input)
         below = b.sub(b.exp(b.min(zero, input)), b.scalar(1, input))
         return b.add(b.max(zero, input), b.mul(b.scalar(alpha, input), below))
+
+    @staticmethod
+    def to_tosa(t: Emitter, input: Tensor, alpha: float) -> Tensor:
+        def in_float32(x: Tensor) -> Tensor:
+            negative = t.mul(t.sub(t.unary("exp", t.minimum(x, 0)), 1), number(alpha, input))
+            return t.select(t.compare("greater", x, 0), x, negative)
+
+        return t.in_float32(in_float32, input)
 
 
 def _gelu(x: Array) -> Array:
@@ -99,14 +119,16 @@ class Gelu(Activation):
 
     section = "#api-mlgraphbuilder-gelu-method"
     tolerance = Tolerance(4, 1, reduction=True)
-    tosa = "MUL ERF ADD MUL MUL"
-    stablehlo = "add broadcast_in_dim chlo.erf multiply"
+    tosa = "MUL ERF ADD"
     lower = _activation(_gelu)
 
     @staticmethod
     def emulate(b: Emulator, input: Handle) -> Any:
         error = b.erf(b.div(input, b.sqrt(b.scalar(2, input))))
         return b.mul(b.mul(input, b.scalar(0.5, input)), b.add(b.scalar(1, input), error))
+
+    to_tosa = _tosa_activation(lambda t, x: t.mul(t.mul(x, 0.5), t.add(t.unary("erf", t.mul(x, math.sqrt(0.5))), 1)))
+    stablehlo = "add broadcast_in_dim chlo.erf multiply"
 
 
 class HardSigmoid(Activation):
@@ -130,6 +152,11 @@ class HardSigmoid(Activation):
         line = b.add(b.mul(b.scalar(alpha, input), input), b.scalar(beta, input))
         return b.max(b.min(line, b.scalar(1, input)), b.scalar(0, input))
 
+    @staticmethod
+    def to_tosa(t: Emitter, input: Tensor, alpha: float, beta: float) -> Tensor:
+        factor, added = number(alpha, input), number(beta, input)
+        return t.in_float32(lambda x: t.clamp(t.add(t.mul(x, factor), added), 0, 1), input)
+
 
 def _hard_swish(x: Array) -> Array:
     gate = lax.max(lax.min(lax.add(x, constant(3, x)), constant(6, x)), _zero(x))
@@ -142,8 +169,7 @@ class HardSwish(Activation):
 
     section = "#api-mlgraphbuilder-hard-swish"
     tolerance = Tolerance(3, 1)
-    tosa = "ADD CLAMP MUL MUL"
-    stablehlo = "add broadcast_in_dim divide maximum minimum multiply"
+    tosa = "ADD CLAMP MUL"
     lower = _activation(_hard_swish)
 
     @staticmethod
@@ -151,13 +177,16 @@ class HardSwish(Activation):
         six = b.scalar(6, input)
         return b.div(b.mul(input, b.max(b.scalar(0, input), b.min(six, b.add(input, b.scalar(3, input))))), six)
 
+    to_tosa = _tosa_activation(lambda t, x: t.mul(x, t.mul(t.clamp(t.add(x, 3), 0, 6), 1 / 6)))
+    stablehlo = "add broadcast_in_dim divide maximum minimum multiply"
+
 
 class LeakyRelu(Activation):
     """``x`` where it is not negative, else ``alpha * x``."""
 
     alpha = Option(DOUBLE, 0.01, "Multiplier of the negative part.")
     tolerance = Tolerance(1, 1)
-    tosa = "MAXIMUM MINIMUM MUL ADD"
+    tosa = "GREATER_EQUAL MUL SELECT"
     stablehlo = "broadcast_in_dim compare multiply select"
 
     @staticmethod
@@ -169,6 +198,11 @@ class LeakyRelu(Activation):
     def emulate(b: Emulator, input: Handle, alpha: float) -> Any:
         zero = b.scalar(0, input)
         return b.add(b.max(zero, input), b.mul(b.scalar(alpha, input), b.min(zero, input)))
+
+    @staticmethod
+    def to_tosa(t: Emitter, input: Tensor, alpha: float) -> Tensor:
+        factor = number(alpha, input)
+        return t.in_float32(lambda x: t.select(t.compare("greater_equal", x, 0), x, t.mul(x, factor)), input)
 
 
 class Linear(Activation):
@@ -189,6 +223,11 @@ class Linear(Activation):
     def emulate(b: Emulator, input: Handle, alpha: float, beta: float) -> Any:
         return b.add(b.mul(input, b.scalar(alpha, input)), b.scalar(beta, input))
 
+    @staticmethod
+    def to_tosa(t: Emitter, input: Tensor, alpha: float, beta: float) -> Tensor:
+        factor, added = number(alpha, input), number(beta, input)
+        return t.in_float32(lambda x: t.add(t.mul(x, factor), added), input)
+
 
 class Prelu(Op):
     """``x`` where it is not negative, else ``slope * x``, the two broadcast. Integers wrap."""
@@ -197,7 +236,7 @@ class Prelu(Op):
     slope = Operand(Same("input"), required=FLOATS, doc="Multipliers of the negative part.")
     output = Output(Same("input"), required=FLOATS)
     tolerance = Tolerance(1, 1)
-    tosa = "MAXIMUM MINIMUM MUL ADD"
+    tosa = "GREATER_EQUAL MUL SELECT"
     stablehlo = "broadcast_in_dim compare multiply select"
 
     @staticmethod
@@ -213,6 +252,13 @@ class Prelu(Op):
     def emulate(b: Emulator, input: Handle, slope: Handle) -> Any:
         zero = b.scalar(0, input)
         return b.add(b.max(zero, input), b.mul(slope, b.min(zero, input)))
+
+    @staticmethod
+    def to_tosa(t: Emitter, input: Tensor, slope: Tensor) -> Tensor:
+        def choose(x: Tensor, slope: Tensor) -> Tensor:
+            return t.select(t.compare("greater_equal", x, 0), x, t.mul(x, slope))
+
+        return t.in_float32(choose, input, slope) if input.is_float else t.on_wide(choose, input, slope)
 
 
 class Relu(Op):
@@ -233,6 +279,10 @@ class Relu(Op):
     def emulate(b: Emulator, input: Handle) -> Any:
         return b.max(b.scalar(0, input), input)
 
+    @staticmethod
+    def to_tosa(t: Emitter, input: Tensor) -> Tensor:
+        return t.clamp(input, 0, None)
+
 
 class Sigmoid(Activation):
     """Logistic function, ``1 / (exp(-x) + 1)``."""
@@ -240,13 +290,15 @@ class Sigmoid(Activation):
     section = "#api-mlgraphbuilder-sigmoid-method"
     tolerance = Tolerance(3, 1)
     tosa = "SIGMOID"
-    stablehlo = "add broadcast_in_dim divide exponential negate"
     lower = _activation(lax.logistic)
 
     @staticmethod
     def emulate(b: Emulator, input: Handle) -> Any:
         one = b.scalar(1, input)
         return b.div(one, b.add(b.exp(b.neg(input)), one))
+
+    to_tosa = _tosa_activation(lambda t, x: t.unary("sigmoid", x))
+    stablehlo = "add broadcast_in_dim divide exponential negate"
 
 
 def _softplus(x: Array) -> Array:
@@ -259,14 +311,16 @@ class Softplus(Activation):
 
     section = "#api-mlgraphbuilder-softplus-method"
     tolerance = Tolerance(4, 1)
-    tosa = "ABS NEGATE EXP ADD LOG MAXIMUM ADD"
+    tosa = "ABS NEGATE EXP ADD LOG MAXIMUM"
     tosa_note = "TOSA has no log(1 + x): results below 1e-7 lose their digits"
-    stablehlo = "abs add broadcast_in_dim exponential log_plus_one maximum negate"
     lower = _activation(_softplus)
 
     @staticmethod
     def emulate(b: Emulator, input: Handle) -> Any:
         return b.log(b.add(b.exp(input), b.scalar(1, input)))
+
+    to_tosa = _tosa_activation(_tosa_softplus)
+    stablehlo = "abs add broadcast_in_dim exponential log_plus_one maximum negate"
 
 
 class Softsign(Activation):
@@ -275,12 +329,14 @@ class Softsign(Activation):
     section = "#api-mlgraphbuilder-softsign-method"
     tolerance = Tolerance(2, 1)
     tosa = "ABS ADD RECIPROCAL MUL"
-    stablehlo = "abs add broadcast_in_dim divide"
     lower = _activation(lambda x: lax.div(x, lax.add(constant(1, x), lax.abs(x))))
 
     @staticmethod
     def emulate(b: Emulator, input: Handle) -> Any:
         return b.div(input, b.add(b.scalar(1, input), b.abs(input)))
+
+    to_tosa = _tosa_activation(lambda t, x: t.mul(x, t.unary("reciprocal", t.add(t.unary("abs", x), 1))))
+    stablehlo = "abs add broadcast_in_dim divide"
 
 
 class Tanh(Activation):
@@ -289,13 +345,15 @@ class Tanh(Activation):
     section = "#api-mlgraphbuilder-tanh-method"
     tolerance = Tolerance(6, 1)
     tosa = "TANH"
-    stablehlo = "tanh"
     lower = _activation(lax.tanh)
 
     @staticmethod
     def emulate(b: Emulator, input: Handle) -> Any:
         one, power = b.scalar(1, input), b.exp(b.mul(b.scalar(2, input), input))
         return b.div(b.sub(power, one), b.add(power, one))
+
+    to_tosa = _tosa_activation(lambda t, x: t.unary("tanh", x))
+    stablehlo = "tanh"
 
 
 class Softmax(Op):
@@ -318,15 +376,30 @@ class Softmax(Op):
     def lower(input: Array, axis: int, target: Target) -> Array:
         x = widen(input)
         kept = [dimension for dimension in range(x.ndim) if dimension != axis]
-        largest = lax.reduce(x, np.asarray(-np.inf, x.dtype), lax.max, [axis])
+
+        def reduce(array: Array, start: float, combine: Callable[[Any, Any], Any]) -> Array:
+            if target.platform == "cpu" and axis == x.ndim - 1 and can_split(x):
+                return reduce_rows(array, start, combine)
+            result: Array = lax.reduce(array, np.asarray(start, x.dtype), combine, [axis])
+            return result
+
+        largest = reduce(x, -np.inf, lax.max)
         exponentials = lax.exp(lax.sub(x, broadcast_along(largest, x.shape, kept)))
         if target.platform == "cpu":
             # Otherwise XLA fuses the exponentials into both of their uses, and computes them twice.
             exponentials = lax.optimization_barrier(exponentials)
-        total = lax.reduce(exponentials, np.asarray(0, x.dtype), lax.add, [axis])
+        total = reduce(exponentials, 0, lax.add)
         return narrow(lax.div(exponentials, broadcast_along(total, x.shape, kept)), input)
 
     @staticmethod
     def emulate(b: Emulator, input: Handle, axis: int) -> Any:
         power = b.exp(b.sub(input, b.reduce_max(input, axes=(axis,), keep_dimensions=True)))
         return b.div(power, b.reduce_sum(power, axes=(axis,), keep_dimensions=True))
+
+    @staticmethod
+    def to_tosa(t: Emitter, input: Tensor, axis: int) -> Tensor:
+        def in_float32(x: Tensor) -> Tensor:
+            exponentials = t.unary("exp", t.sub(x, t.reduce("reduce_max", x, axis)))
+            return t.mul(exponentials, t.unary("reciprocal", t.reduce("reduce_sum", exponentials, axis)))
+
+        return t.in_float32(in_float32, input)

@@ -11,9 +11,11 @@ import numpy as np
 from jax import Array, lax
 
 from webnn_xla.dtypes import MAX_DIMENSION, Descriptor
+from webnn_xla.lowering.fast_resampling import can_interleave, interleave
 from webnn_xla.lowering.kinds import SINGLES, UINT32S, choice
-from webnn_xla.lowering.op import FLOATS, Op, Operand, Option, Output, Same, T, Tolerance, reject, require
+from webnn_xla.lowering.op import FLOATS, Op, Operand, Option, Output, Same, T, Target, Tolerance, reject, require
 from webnn_xla.lowering.primitives import broadcast_along, constant, data_type_of, in_float32, narrow, require_axes
+from webnn_xla.lowering.tosa import Emitter, Tensor
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -66,7 +68,7 @@ class Resample2d(Op):
     axes = Option(UINT32S, None, "The two axes to resize. By default [2, 3].")
     output = Output(Same("input"), (4, 4), required=FLOATS, required_ranks=(4, 4))
     tolerance = Tolerance(4, 1, reduction=True)
-    tosa = "TRANSPOSE RESIZE TRANSPOSE"
+    tosa = "TRANSPOSE RESIZE"
     tosa_note = "nearest rounds ties up: scale [4 * out, 4 * in] with the offset less 1 rounds them down"
     stablehlo = "add broadcast_in_dim gather multiply"
 
@@ -84,7 +86,7 @@ class Resample2d(Op):
 
     @staticmethod
     def lower(
-        input: Array, mode: str, scales: Sequence[float] | None, sizes: Sequence[int] | None, axes: Sequence[int] | None
+        input: Array, mode: str, scales: Sequence[float] | None, sizes: Sequence[int] | None, axes: Sequence[int] | None, target: Target
     ) -> Array:
         axes = (2, 3) if axes is None else axes
         wanted = dict(zip(axes, output_sizes(input.shape, scales, sizes, axes), strict=True))
@@ -100,7 +102,99 @@ class Resample2d(Op):
             return input
         if data_type_of(input).is_integer:
             return _interpolate_integers(input, samples)
-        return in_float32(_interpolate)(input, samples=samples)
+        return in_float32(_interpolate)(input, samples=samples, target=target)
+
+    @staticmethod
+    def to_tosa(
+        t: Emitter,
+        input: Tensor,
+        mode: str,
+        scales: Sequence[float] | None,
+        sizes: Sequence[int] | None,
+        axes: Sequence[int] | None,
+    ) -> Tensor:
+        axes = (2, 3) if axes is None else axes
+        wanted = dict(zip(axes, output_sizes(input.shape, scales, sizes, axes), strict=True))
+        resized = [axis for axis in reversed(wanted) if wanted[axis] != input.shape[axis]]
+        nearest = mode == "nearest-neighbor"
+        geometry = [_tosa_scale(input.shape[axis], wanted[axis], nearest) for axis in sorted(axes)]
+        if resized and (nearest or input.is_float) and all(geometry):
+            found = [values for values in geometry if values]
+            return t.in_float32(lambda x: _tosa_resize(t, x, wanted, found, nearest), input)
+        samples = {axis: make_samples(input.shape[axis], wanted[axis]) for axis in resized}
+        if nearest:
+            for axis, sample in samples.items():
+                input = t.take(input, t.const(sample.nearest, "i32"), axis)
+            return input
+        if not input.is_float:
+            return _tosa_interpolate_integers(t, input, samples)
+        return t.in_float32(lambda x: _tosa_interpolate(t, x, samples), input)
+
+
+def _tosa_scale(size: int, output: int, nearest: bool) -> tuple[int, int, int, int] | None:
+    """RESIZE's scale (numerator, denominator), offset and border along an axis; None where they are out of its limits.
+
+    Nearest rounds halves up; with four times finer coordinates, one step back, it rounds them down.
+    """
+    common = math.gcd(size, output)
+    fine = 4 if nearest else 2
+    numerator, denominator = fine * (output // common), fine * (size // common)
+    offset = fine // 2 * (size - output) // common - nearest
+    border = (output - 1) * denominator - (size - 1) * numerator + offset
+    fits = (
+        max(size, output) < 16384
+        and numerator <= 2048
+        and denominator < 16 * numerator
+        and numerator <= 256 * denominator
+        and -numerator <= offset < 16 * numerator
+        and -16 * numerator <= border < numerator
+    )
+    return (numerator, denominator, offset, border) if fits else None
+
+
+def _tosa_resize(
+    t: Emitter, x: Tensor, wanted: dict[int, int], geometry: Sequence[tuple[int, int, int, int]], nearest: bool
+) -> Tensor:
+    """RESIZE resizes the second and third dimension."""
+    height, width = sorted(wanted)
+    batch, channel = (axis for axis in range(4) if axis not in wanted)
+    order = (batch, height, width, channel)
+    image = t.transpose(x, order)
+    (ny, dy, oy, by), (nx, dx, ox, bx) = geometry
+    operands = (image, t.shape([ny, dy, nx, dx]), t.shape([oy, ox]), t.shape([by, bx]))
+    shape = (image.shape[0], wanted[height], wanted[width], image.shape[3])
+    mode = "NEAREST_NEIGHBOR" if nearest else "BILINEAR"
+    resized = t.op("resize", operands, image.element, shape, f"mode = #tosa.resize_mode<{mode}>", unsigned=x.unsigned)
+    return t.transpose(resized, [order.index(axis) for axis in range(4)])
+
+
+def _tosa_weighted(t: Emitter, x: Tensor, sample: Samples, axis: int, weights: tuple[Any, Any]) -> Tensor:
+    parts = (t.take(x, t.const(indices, "i32"), axis) for indices in (sample.below, sample.above))
+    first, second = (
+        t.mul(part, t.along(t.const(weight, x.element), x.rank, axis)) for part, weight in zip(parts, weights, strict=True)
+    )
+    return t.add(first, second)
+
+
+def _tosa_interpolate(t: Emitter, x: Tensor, samples: dict[int, Samples]) -> Tensor:
+    for axis, sample in samples.items():
+        x = _tosa_weighted(t, x, sample, axis, ((sample.whole - sample.part) / sample.whole, sample.part / sample.whole))
+    return x
+
+
+def _tosa_interpolate_integers(t: Emitter, input: Tensor, samples: dict[int, Samples]) -> Tensor:
+    """As ``_interpolate_integers``, with INTDIV."""
+    whole = math.prod(sample.whole for sample in samples.values())
+    wide = t.widen_integer(input)
+    shift = 0 if input.unsigned else 128
+    wide = t.add(t.cast(wide, "i32" if whole <= 2**23 else "i64"), shift)
+    for axis, sample in samples.items():
+        wide = _tosa_weighted(t, wide, sample, axis, (sample.whole - sample.part, sample.part))
+    quotient = t.binary("intdiv", wide, whole)
+    twice = t.mul(t.sub(wide, t.mul(quotient, whole)), 2)
+    up = t.compare("greater", t.add(twice, t.binary("bitwise_and", quotient, 1)), whole)
+    rounded = t.sub(t.select(up, t.add(quotient, 1), quotient), shift)
+    return t.narrow_integer(t.cast(rounded, "i32"), input)
 
 
 def output_sizes(
@@ -149,8 +243,13 @@ def _weighted(input: Array, sample: Samples, axis: int, weights: tuple[Any, Any]
     return lax.add(lax.mul(below, first), lax.mul(above, second))
 
 
-def _interpolate(input: Array, samples: dict[int, Samples]) -> Array:
+def _interpolate(input: Array, samples: dict[int, Samples], target: Target) -> Array:
+    # Where rows of pixels are contiguous, gathering them would be slow; where channels are, it is fast.
+    interleaved = target.platform == "cpu" and input.ndim - 1 in samples
     for axis, sample in samples.items():
+        if interleaved and can_interleave(input.shape[axis], sample.below):
+            input = lax.optimization_barrier(interleave(input, axis, sample.below, sample.part, sample.whole))
+            continue
         # Both weights from the exact fraction: 1 - weight would carry the rounding of the other.
         weights = ((sample.whole - sample.part) / sample.whole, sample.part / sample.whole)
         input = _weighted(input, sample, axis, weights)
