@@ -45,10 +45,5 @@ def compare(
         verdicts = compare_graph(topology, given, names, context=context, model=onnx, timeout=timeout)
     for verdict in verdicts:
         typer.echo(str(verdict))
-    raise typer.Exit(
-        1
-        if any(verdict.agrees is False for verdict in verdicts)
-        else 2
-        if any(verdict.agrees is None for verdict in verdicts)
-        else 0
-    )
+    answers = [verdict.agrees for verdict in verdicts]
+    raise typer.Exit(1 if False in answers else 2 if None in answers else 0)

@@ -6,7 +6,7 @@ import math
 from html import escape
 from typing import Final
 
-from webnn_xla.conformance.differences import DIFFERENCES
+from webnn_xla.conformance.differences import BRIDGED, DIFFERENCES
 from webnn_xla.conformance.specifications import ORACLES, TITLES, Cell, Row, SpecificationReport, versions
 
 _STYLE: Final = """
@@ -98,8 +98,10 @@ integers, the plain difference. <b>{verdict}.</b></p>
 <div class="scroll"><table class="rows"><thead>{_heads()}</thead><tbody>
 {chr(10).join(map(_row, report.rows))}
 </tbody></table></div>
-<h2>Where the specifications differ</h2>
+<h2>Where the specifications differ, and the results too</h2>
 <ul>{"".join(_difference(oracle) for oracle in ORACLES)}</ul>
+<h2>Where the specifications differ, and the lowering or the export writes around it</h2>
+<ul>{"".join(f"<li><code>{escape(entry.ops)}</code>: {escape(entry.sentence)}</li>" for entry in BRIDGED)}</ul>
 <script>{_SCRIPT}</script></body></html>
 """
 

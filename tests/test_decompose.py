@@ -17,9 +17,21 @@ from webnn_xla.rewrites.decompose import decompose, emulated
 RELATIVE = {"float32": 3e-5, "float16": 3e-2}
 """float16 is rounded at every step."""
 
-OF_THE_SPECIFICATION = """batch_normalization clamp sign dequantize_linear quantize_linear elu gelu gemm gru gru_cell hard_sigmoid
-hard_swish instance_normalization layer_normalization leaky_relu linear lstm lstm_cell prelu reduce_log_sum reduce_log_sum_exp
-reduce_sum_square relu sigmoid softmax softplus softsign split tanh where""".split()
+OF_THE_SPECIFICATION = {
+    *("batch_normalization", "clamp", "sign", "dequantize_linear", "quantize_linear", "elu", "gelu", "gemm", "gru", "gru_cell"),
+    *(
+        "hard_sigmoid",
+        "hard_swish",
+        "instance_normalization",
+        "layer_normalization",
+        "leaky_relu",
+        "linear",
+        "lstm",
+        "lstm_cell",
+    ),
+    *("prelu", "reduce_log_sum", "reduce_log_sum_exp", "reduce_sum_square", "relu", "sigmoid", "softmax", "softplus"),
+    *("softsign", "split", "tanh", "where"),
+}
 
 
 def moderate(case: Case, data_type: Any) -> bool:
