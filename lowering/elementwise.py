@@ -26,6 +26,7 @@ from webnn_xla.lowering.op import (
     SameRank,
     T,
     reject,
+    require,
 )
 from webnn_xla.lowering.primitives import (
     broadcast_all,
@@ -117,8 +118,8 @@ def _tosa_to_float(t: Emitter, x: Tensor) -> Tensor:
 class Clamp(Op):
     """Limits values to ``min_value`` … ``max_value``. Bounds are cast to the input's type; NaN inputs stay NaN.
 
-    A bound that is NaN makes every element NaN (for integers it is 0). Source:
-    https://www.w3.org/TR/webnn/#api-mlgraphbuilder-clamp.
+    Bounds may be infinite. One that is NaN is rejected: the specification lets it pass, with no meaning that backends
+    share. Source: https://www.w3.org/TR/webnn/#api-mlgraphbuilder-clamp.
     """
 
     input = Operand(ANY, required=FLOATS)
@@ -131,6 +132,8 @@ class Clamp(Op):
 
     @staticmethod
     def infer(input: Descriptor, min_value: int | float | None, max_value: int | float | None) -> Descriptor:
+        for name, bound in (("min_value", min_value), ("max_value", max_value)):
+            require(bound is None or bound == bound, name, bound, "a number that is not NaN")
         if min_value is not None and max_value is not None:
             low, high = cast_number(min_value, input.data_type), cast_number(max_value, input.data_type)
             if low > high:
