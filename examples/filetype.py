@@ -74,7 +74,7 @@ def main() -> None:
     identify = Identifier()
     for name in sys.argv[1:]:
         ((label, probability),) = identify([Path(name).read_bytes()])
-        print(f"{name}: {label} ({probability:.2f})")  # noqa: T201
+        print(f"{name}: {label} ({probability:.2f})")
 
 
 if __name__ == "__main__":

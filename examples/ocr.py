@@ -120,7 +120,7 @@ def main() -> None:
     if len(sys.argv) != 2:
         raise SystemExit("usage: python -m examples.ocr IMAGE")
     for line in Reader().read(Image.open(sys.argv[1])):
-        print(f"{line.text}  ({line.confidence:.2f} at {line.box})")  # noqa: T201
+        print(f"{line.text}  ({line.confidence:.2f} at {line.box})")
 
 
 if __name__ == "__main__":

@@ -100,7 +100,7 @@ def main() -> None:
     """Prints the transcript."""
     if len(sys.argv) != 3:
         raise SystemExit("usage: python -m examples.whisper_tiny FOLDER SPEECH.wav")
-    print(Transcriber(Path(sys.argv[1]))(read_wave(Path(sys.argv[2]))))  # noqa: T201
+    print(Transcriber(Path(sys.argv[1]))(read_wave(Path(sys.argv[2]))))
 
 
 if __name__ == "__main__":

@@ -190,3 +190,15 @@ def test_sentence_embedding_in_8_bits() -> None:
     similar = similarities(states, inputs["attention_mask"])
     assert similar[0, 1] > 0.5 > 0.2 > similar[0, 2]
     assert session.graphs[0].weights, "8-bit weights are parameters, not program text"
+
+
+def test_mel_features_of_a_tone() -> None:
+    """What the Whisper example feeds its encoder: 1 kHz lies between the 25th and the 26th of 80 mel filters."""
+    pytest.importorskip("tokenizers")
+    from examples.whisper_tiny import RATE, log_mel
+
+    features = log_mel(np.sin(2 * np.pi * 1000 * np.arange(RATE) / RATE))
+    assert features.shape == (1, 80, 3000)
+    assert features.dtype == np.float32
+    assert features[0, :, 50].argmax() in (25, 26)
+    assert features.max() - features.min() <= 2.0001
