@@ -10,8 +10,8 @@ if __name__ == "lowering":
 
 from webnn_xla.lowering import (
     activation,
-    composite,
     arithmetic,
+    composite,
     convolution,
     elementwise,
     fast_convolution,
@@ -35,8 +35,8 @@ __all__ = [
     "Op",
     "Target",
     "activation",
-    "composite",
     "arithmetic",
+    "composite",
     "convolution",
     "elementwise",
     "fast_convolution",

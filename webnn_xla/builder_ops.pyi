@@ -44,28 +44,6 @@ class OpMethods:
         """Hyperbolic tangent."""
     def softmax(self, input: MLOperand, axis: int, *, label: str = "") -> MLOperand:
         """``exp(x - max) / sum(exp(x - max))`` along ``axis``. All -infinity, any +infinity and any NaN give NaN there."""
-    def matmul(self, a: MLOperand, b: MLOperand, *, label: str = "") -> MLOperand:
-        """Matrix product of the last two dimensions; the others broadcast.
-
-        Source: https://www.w3.org/TR/webnn/#api-mlgraphbuilder-matmul.
-        """
-    def gemm(
-        self,
-        a: MLOperand,
-        b: MLOperand,
-        *,
-        c: MLOperand | None = None,
-        alpha: float = 1.0,
-        beta: float = 1.0,
-        a_transpose: bool = False,
-        b_transpose: bool = False,
-        label: str = "",
-    ) -> MLOperand:
-        """General matrix multiplication: ``alpha * a @ b + beta * c``.
-
-        ``alpha`` and ``beta`` are cast to the data type of ``a`` first. Source:
-        https://www.w3.org/TR/webnn/#api-mlgraphbuilder-gemm.
-        """
     def add(self, a: MLOperand, b: MLOperand, *, label: str = "") -> MLOperand:
         """Sum of two tensors. Integers wrap."""
     def sub(self, a: MLOperand, b: MLOperand, *, label: str = "") -> MLOperand:
@@ -110,6 +88,28 @@ class OpMethods:
         """Square root. Of negative numbers it is NaN; of -0 it is -0."""
     def identity(self, input: MLOperand, *, label: str = "") -> MLOperand:
         """The input, unchanged. The only way to make an input or a constant an output."""
+    def matmul(self, a: MLOperand, b: MLOperand, *, label: str = "") -> MLOperand:
+        """Matrix product of the last two dimensions; the others broadcast.
+
+        Source: https://www.w3.org/TR/webnn/#api-mlgraphbuilder-matmul.
+        """
+    def gemm(
+        self,
+        a: MLOperand,
+        b: MLOperand,
+        *,
+        c: MLOperand | None = None,
+        alpha: float = 1.0,
+        beta: float = 1.0,
+        a_transpose: bool = False,
+        b_transpose: bool = False,
+        label: str = "",
+    ) -> MLOperand:
+        """General matrix multiplication: ``alpha * a @ b + beta * c``.
+
+        ``alpha`` and ``beta`` are cast to the data type of ``a`` first. Source:
+        https://www.w3.org/TR/webnn/#api-mlgraphbuilder-gemm.
+        """
     def conv2d(
         self,
         input: MLOperand,
@@ -170,8 +170,8 @@ class OpMethods:
     ) -> MLOperand:
         """Limits values to ``min_value`` … ``max_value``. Bounds are cast to the input's type; NaN inputs stay NaN.
 
-        A bound that is NaN makes every element NaN (for integers it is 0). Source:
-        https://www.w3.org/TR/webnn/#api-mlgraphbuilder-clamp.
+        Bounds may be infinite. One that is NaN is rejected: the specification lets it pass, with no meaning that backends
+        share. Source: https://www.w3.org/TR/webnn/#api-mlgraphbuilder-clamp.
         """
     def where(self, condition: MLOperand, true_value: MLOperand, false_value: MLOperand, *, label: str = "") -> MLOperand:
         """``true_value`` where ``condition`` is not 0, else ``false_value``, all three broadcast.
