@@ -249,6 +249,20 @@ def test_loop_with_a_constant_trip_count() -> None:
     assert got["all"].tolist() == [[2, 2], [4, 4], [8, 8]]
 
 
+def test_weights_of_a_loop_are_read_once() -> None:
+    body = helper.make_graph(
+        [node("MatMul", "v w", "u"), node("Identity", "go", "on")],
+        "body",
+        [info("i", INT, []), info("go", B, []), info("v", F, None)],
+        [info("on", B, []), info("u", F, None)],
+        [numpy_helper.from_array(2 * np.eye(40, dtype=np.float32), "w")],
+    )
+    nodes = [node("Loop", "n - x", "y", body=body)]
+    graph = webnn.from_onnx(model(nodes, [info("x", F, [1, 40])], [info("y", F, None)], {"n": np.array(3)}))
+    assert len(graph.weights) == 1
+    assert graph.compute({"x": np.ones((1, 40), np.float32)})["y"].tolist() == [[8.0] * 40]
+
+
 def test_local_functions_and_their_attributes() -> None:
     inner = node("LeakyRelu", "a", "b")
     inner.attribute.append(onnx.AttributeProto(name="alpha", ref_attr_name="slope", type=onnx.AttributeProto.FLOAT))

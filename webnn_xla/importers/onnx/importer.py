@@ -54,6 +54,8 @@ class Env:
     depth: int = 0
     parent: Env | None = None
     attributes: Mapping[str, onnx.AttributeProto] | None = None
+    scope: tuple[str, ...] = ()
+    """Where the graph stands in the model: the same for every iteration of a loop, so that its weights are read once."""
     values: dict[str, Value | Gap] = field(default_factory=dict)
 
     def find(self, name: str) -> Value | Gap | None:
@@ -85,6 +87,7 @@ class Importer:
         self.problems: list[Problem] = []
         self.weights: dict[str, Callable[[], Array]] = {}
         self._names: set[str] = set()
+        self._tensors: dict[tuple[str, ...], Tensor] = {}
         self._steps = 0
         self._progress = progress
         self.specialize = specialize
@@ -138,13 +141,20 @@ class Importer:
             raise Malformed(f"subgraphs and functions nest more than {MAX_DEPTH} deep")
         for proto in graph.initializer:
             try:
-                env.values.setdefault(proto.name, read_tensor(proto, self.model.folder, env.path + proto.name))
+                env.values.setdefault(proto.name, self.tensor(proto, env, proto.name, env.path + proto.name))
             except WebNNError as error:
                 self._gap(env, proto.name, "initializer", error)
         for sparse in graph.sparse_initializer:
             self._gap(env, sparse.values.name, "sparse initializer", NotSupportedError("WebNN has no sparse tensors"))
         self.nodes(graph.node, {info.name for info in graph.output}, env, top=top)
         return [self._output(info.name, env) for info in graph.output]
+
+    def tensor(self, proto: onnx.TensorProto, env: Env, name: str, label: str) -> Tensor:
+        """A tensor of the model, the same one however often its graph is imported."""
+        key = (*env.scope, name)
+        if key not in self._tensors:
+            self._tensors[key] = read_tensor(proto, self.model.folder, label)
+        return self._tensors[key]
 
     def _gap(self, env: Env, name: str, what: str, error: Exception) -> None:
         self.problems.append(Problem(name, what, self._opset(), str(error), malformed=isinstance(error, DataError)))
@@ -174,7 +184,8 @@ class Importer:
         """Imports the body of a function in place of a call."""
         attributes = {a.name: a for a in function.attribute_proto}
         attributes.update({a.name: a for a in n.attributes.get("", ())})
-        inner = Env(opsets, f"{n.label}/", env.depth + 1, None, attributes)
+        # The body of an operator's function may depend on shapes, which change from step to step: so its label, step included.
+        inner = Env(opsets, f"{n.label}/", env.depth + 1, None, attributes, (*env.scope, n.label, _first_of(n.outputs)))
         if inner.depth > MAX_DEPTH:
             raise Malformed(f"subgraphs and functions nest more than {MAX_DEPTH} deep")
         for name, value in zip(function.input, n.inputs, strict=False):
@@ -377,6 +388,10 @@ class _Nothing(Gap):
 
 
 _NOTHING = _Nothing()
+
+
+def _first_of(names: Sequence[str]) -> str:
+    return next((name for name in names if name), "")
 
 
 def _uses(node: onnx.NodeProto) -> set[str]:

@@ -25,7 +25,8 @@ def run(n: Node, name: str, inputs: Sequence[Value], step: int | None = None) ->
     if not isinstance(graph, onnx.GraphProto):
         raise Malformed(f"attribute {name} is no graph")
     suffix = "" if step is None else f"[{step}]"
-    env = Env(n.env.opsets, f"{n.label}{suffix}/", n.env.depth + 1, n.env)
+    scope = (*n.env.scope, next((output for output in n.outputs if output), ""), name)
+    env = Env(n.env.opsets, f"{n.label}{suffix}/", n.env.depth + 1, n.env, None, scope)
     if len(graph.input) != len(inputs):
         raise Malformed(f"{name} has {len(graph.input)} inputs for {len(inputs)} values")
     env.values.update(zip((info.name for info in graph.input), inputs, strict=True))

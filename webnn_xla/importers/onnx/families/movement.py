@@ -25,7 +25,7 @@ def constant(n: Node) -> Tensor:
         raise Malformed(f"a constant has one attribute; this has {len(given)}")
     kind, value = next(iter(given.items()))
     if kind == "value" and isinstance(value, onnx.TensorProto):
-        return read_tensor(value, n.importer.model.folder, n.label)
+        return n.importer.tensor(value, n.env, n.outputs[0], n.label)
     if kind in ("value_float", "value_floats"):
         return n.const(value, FLOAT32)
     if kind in ("value_int", "value_ints"):
