@@ -65,7 +65,7 @@ def typed(case: Case, data_type: MLOperandDataType) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Built:
-    """All cases of an op as one graph under construction: every operand is an input, every result an output."""
+    """Cases as one graph under construction: every operand is an input, every result an output."""
 
     builder: MLGraphBuilder
     inputs: dict[str, Array]
@@ -76,13 +76,18 @@ class Built:
 
 def build_cases(context: MLContext, op: type[Op], data_type: MLOperandDataType, cases: Sequence[Case]) -> Built:
     """Records all cases with one builder, operands typed. Outputs are named ``<case>.<result>``."""
+    return build_mixed(context, [(op, data_type, case) for case in cases])
+
+
+def build_mixed(context: MLContext, cases: Sequence[tuple[type[Op], MLOperandDataType, Case]]) -> Built:
+    """``build_cases`` of several ops and data types in one graph."""
     built = Built(MLGraphBuilder(context), {}, {}, [])
 
     def feed(name: str, array: Array) -> Any:
         built.inputs[name] = array
         return built.builder.input(name, Descriptor(array.dtype, array.shape))
 
-    for index, case in enumerate(cases):
+    for index, (op, data_type, case) in enumerate(cases):
         operands = {
             name: [feed(f"{index}.{name}.{i}", item) for i, item in enumerate(value)]
             if isinstance(value, list)

@@ -191,7 +191,7 @@ class Pow(Binary):
     """``a`` to the power ``b``. Integers wrap; to a negative power they are 0, 1 or -1."""
 
     tolerance = Tolerance(4, 2)
-    tosa = "EQUAL ABS SELECT POW MUL FLOOR NEGATE GREATER_EQUAL GREATER TILE"
+    tosa = "EQUAL ABS SELECT POW MUL FLOOR NEGATE GREATER_EQUAL LOGICAL_NOT LOGICAL_AND RECIPROCAL GREATER TILE"
     tosa_note = "TOSA leaves negative bases undefined: magnitudes only; no integers"
     stablehlo = "broadcast_in_dim power"
     lower = _binary(lax.pow, _integer_pow)
@@ -212,9 +212,14 @@ def _tosa_pow(t: Emitter, a: Tensor, b: Tensor) -> Tensor:
     half = t.mul(b, 0.5)
     whole = t.compare("equal", t.unary("floor", b), b)
     even = t.compare("equal", t.unary("floor", half), half)
-    negative = t.select(whole, t.select(even, magnitude, t.unary("negate", magnitude)), float("nan"))
+    broken = t.select(t.compare("equal", t.unary("abs", a), float("inf")), magnitude, float("nan"))
+    negative = t.select(whole, t.select(even, magnitude, t.unary("negate", magnitude)), broken)
     result = t.select(t.compare("greater_equal", a, 0), magnitude, negative)
-    of_zero = t.select(t.compare("greater", b, 0), 0, t.select(t.compare("equal", b, 0), t.scalar(1, b), float("inf")))
+    # Of a negative odd power of zero the sign is that of the zero; a NaN power stays.
+    odd = t.binary("logical_and", whole, t.unary("logical_not", even))
+    below = t.select(odd, t.unary("reciprocal", a), float("inf"))
+    below = t.select(t.compare("greater", t.scalar(0, b), b), below, b)
+    of_zero = t.select(t.compare("greater", b, 0), 0, t.select(t.compare("equal", b, 0), t.scalar(1, b), below))
     return t.select(zero, of_zero, result)
 
 

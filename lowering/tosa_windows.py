@@ -259,8 +259,11 @@ def maximum(t: Emitter, x: Tensor, layout: str, windows: Sequence[Window], sizes
         pooled = t.binary("bitwise_xor", pool(t, "max_pool2d", signed, layout, windows, sizes), -128)
         return replace(pooled, unsigned=True)
 
-    def over(x: Tensor) -> Tensor:
-        smallest = -np.inf if x.is_float else np.iinfo(f"i{int(x.element[1:]) // 8}").min
-        return pool_by_slices(t, t.maximum, x, smallest, layout, windows, sizes)
-
-    return t.on_ordered(over, x)
+    # Small integers are compared as int32 of their value, wide ones with signed order.
+    if x.is_float:
+        smallest: float = -np.inf
+    elif x.element == "i8":
+        smallest = 0 if x.unsigned else -128
+    else:
+        smallest = np.iinfo(f"i{int(x.element[1:]) // 8}").min
+    return t.on_ordered(lambda x: pool_by_slices(t, t.maximum, x, smallest, layout, windows, sizes), x)
