@@ -40,11 +40,15 @@ def main() -> None:
     parser.add_argument("--only", default="", help="cases whose name has this text; several: split by |")
     parser.add_argument("--quick", action="store_true", help="batch 1, a second a case, no growth")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="threads of the other runtimes")
-    parser.add_argument("--output", type=Path, default=Path("benchmarks/results"), help="folder for results.json and report.html")
+    parser.add_argument(
+        "--output", type=Path, default=Path("benchmarks/results"), help="folder for results.json and report.html"
+    )
     options = parser.parse_args()
     console = Console()
     wanted = options.only.split("|")
-    cases = [case for case in (*networks((1,) if options.quick else (1, 8)), *ops()) if any(text in case.name for text in wanted)]
+    cases = [
+        case for case in (*networks((1,) if options.quick else (1, 8)), *ops()) if any(text in case.name for text in wanted)
+    ]
     results: dict[str, Any] = {"machine": machine(options.threads), "cases": []}
     started = time.perf_counter()
     with webnn.ML().create_context(device_type="cpu", cache=False) as context, console.status("") as status:
@@ -139,7 +143,9 @@ def ratio(case: dict[str, Any], name: str, kind: str = "bound") -> float | None:
 def show(results: dict[str, Any], console: Console) -> None:
     """One table: times of onnxruntime, and ratios to it."""
     found = results["machine"]
-    title = f"{found['date']}, {found['processor']}, {found['threads']} threads; ratio to onnxruntime's median, below 1 is faster"
+    title = (
+        f"{found['date']}, {found['processor']}, {found['threads']} threads; ratio to onnxruntime's median, below 1 is faster"
+    )
     table = Table(title=title, title_justify="left")
     table.add_column("case")
     table.add_column("batch", justify="right")

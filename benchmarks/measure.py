@@ -24,7 +24,9 @@ class Timing:
         return asdict(self)
 
 
-def interleave(runs: Mapping[str, Callable[[], Any]], *, seconds: float = 2.0, rounds: int = 200, warm: int = 3) -> dict[str, Timing]:
+def interleave(
+    runs: Mapping[str, Callable[[], Any]], *, seconds: float = 2.0, rounds: int = 200, warm: int = 3
+) -> dict[str, Timing]:
     """Median, minimum and maximum of each; short calls are repeated within a turn, until a turn lasts 0.2 ms at least."""
     repeats: dict[str, int] = {}
     for name, run in runs.items():

@@ -31,7 +31,11 @@ def conv_bn(
 
 
 def dense(v: Vocabulary, x: Tensor, inputs: int, outputs: int) -> Tensor:
-    return v.binary("add", v.matmul(x, v.constant(v.rng.standard_normal((inputs, outputs), np.float32) / np.sqrt(np.float32(inputs)))), v.weight(outputs))
+    return v.binary(
+        "add",
+        v.matmul(x, v.constant(v.rng.standard_normal((inputs, outputs), np.float32) / np.sqrt(np.float32(inputs)))),
+        v.weight(outputs),
+    )
 
 
 def mobilenet_v2(v: Vocabulary, batch: int) -> Sequence[Tensor]:

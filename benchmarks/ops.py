@@ -72,7 +72,9 @@ def ops() -> list[Network]:
     add("mean over rows 1024²", [(1024, 1024)], lambda v, x: v.reduce_mean(x, 1))
     add("cumulative sum 1024²", [(1024, 1024)], lambda v, x: v.cumulative_sum(x, 1))
     rows = rng.integers(0, 30522, (1, 128)).astype(np.int32)
-    table = Network("gather 128 of 30522×384", lambda v: [v.gather(v.weight(30522, 384), v.input("x", (1, 128), "int32"))], {"x": rows})
+    table = Network(
+        "gather 128 of 30522×384", lambda v: [v.gather(v.weight(30522, 384), v.input("x", (1, 128), "int32"))], {"x": rows}
+    )
     cases.append(table)
     add(
         "LSTM 64 steps × 256",

@@ -26,7 +26,9 @@ def run(context: webnn.MLContext) -> dict[str, str]:
     found[f"chain of {CHAIN} ops against hand-written jax.lax, run time"] = f"{lowering_of_chain(context):.2f} ×"
     found[f"recording and lowering of {CHAIN} ops, without XLA"] = f"{build_python_seconds(context) * 1e3:.0f} ms"
     ours, jit = dispatch_seconds(context)
-    found["dispatch of a tiny graph on resident tensors"] = f"{ours * 1e6:.1f} µs, {ours / jit:.2f} × a jax.jit call ({jit * 1e6:.1f} µs)"
+    found["dispatch of a tiny graph on resident tensors"] = (
+        f"{ours * 1e6:.1f} µs, {ours / jit:.2f} × a jax.jit call ({jit * 1e6:.1f} µs)"
+    )
     weights, peak = memory(1024)
     found["peak memory while building and loading 1 GiB of weights"] = f"{peak / weights:.2f} × the weights"
     return found
@@ -64,7 +66,8 @@ def lowering_of_chain(context: webnn.MLContext) -> float:
     array = jax.device_put(np.random.default_rng(0).standard_normal((256, 256), np.float32) * np.float32(0.1))
     compiled = jax.jit(function).lower(array).compile()
     times = interleave(
-        {"ours": lambda: graph(x=array)["y"].block_until_ready(), "theirs": lambda: compiled(array).block_until_ready()}, seconds=4
+        {"ours": lambda: graph(x=array)["y"].block_until_ready(), "theirs": lambda: compiled(array).block_until_ready()},
+        seconds=4,
     )
     return times["ours"].median / times["theirs"].median
 
@@ -92,7 +95,9 @@ def dispatch_seconds(context: webnn.MLContext) -> tuple[float, float]:
     inputs, outputs = {"x": x}, {"y": y}
     plain = jax.jit(lambda x: lax.add(x, lax.full_like(x, 1)))
     array = x.array
-    times = interleave({"ours": lambda: context.dispatch(graph, inputs, outputs), "jit": lambda: plain(array)}, seconds=3, rounds=2000)
+    times = interleave(
+        {"ours": lambda: context.dispatch(graph, inputs, outputs), "jit": lambda: plain(array)}, seconds=3, rounds=2000
+    )
     return times["ours"].median, times["jit"].median
 
 

@@ -30,7 +30,9 @@ def write_html(results: Mapping[str, Any], path: Path) -> None:
         if cases:
             parts += [f"<h2>{title}</h2>", ratio_chart(cases), times_table(cases)]
     if results.get("overheads"):
-        rows = "".join(f"<tr><td>{html.escape(name)}<td>{html.escape(str(value))}" for name, value in results["overheads"].items())
+        rows = "".join(
+            f"<tr><td>{html.escape(name)}<td>{html.escape(str(value))}" for name, value in results["overheads"].items()
+        )
         parts.append(f"<h2>Overheads</h2><table>{rows}</table>")
     for title, series in results.get("growth", {}).items():
         parts += [f"<h2>{html.escape(title)}</h2>", line_chart(series)]
@@ -52,8 +54,9 @@ def ratio_chart(cases: Sequence[Mapping[str, Any]]) -> str:
         marks.append(f'<text x="{left - 8}" y="{y + row * len(names) / 2 + 4}" text-anchor="end">{html.escape(label)}</text>')
         for name in names:
             value = case["bound"][name]["median"] / case["bound"][BASE]["median"]
+            size = f'width="{place(value) - place(low):.1f}" height="{row - 4}"'
             marks.append(
-                f'<rect x="{place(low)}" y="{y}" width="{place(value) - place(low):.1f}" height="{row - 4}" fill="{COLOURS[name]}">'
+                f'<rect x="{place(low)}" y="{y}" {size} fill="{COLOURS[name]}">'
                 f"<title>{html.escape(name)}</title></rect>"
                 f'<text x="{place(value) + 4:.1f}" y="{y + row - 6}">{value:.2f}</text>'
             )
@@ -79,8 +82,14 @@ def times_table(cases: Sequence[Mapping[str, Any]]) -> str:
         cells = []
         for name in names:
             timing = case["bound"].get(name)
-            cells.append("<td>–" if timing is None else f'<td title="{timing["low"] * 1e3:.3f} to {timing["high"] * 1e3:.3f}">{timing["median"] * 1e3:.3f}')
-        rows.append(f"<tr><td>{html.escape(case['name'])}<td>{case['batch']}{''.join(cells)}<td>{case['build'].get('webnn-xla', 0):.2f}")
+            cells.append(
+                "<td>–"
+                if timing is None
+                else f'<td title="{timing["low"] * 1e3:.3f} to {timing["high"] * 1e3:.3f}">{timing["median"] * 1e3:.3f}'
+            )
+        rows.append(
+            f"<tr><td>{html.escape(case['name'])}<td>{case['batch']}{''.join(cells)}<td>{case['build'].get('webnn-xla', 0):.2f}"
+        )
     return f"<table><tr><th>ms<th>batch{head}<th>build, s{''.join(rows)}</table>"
 
 
@@ -110,9 +119,11 @@ def line_chart(series: Mapping[str, Sequence[Sequence[float]]]) -> str:
         ]
         marks.append(f'<text x="{left + width + 12}" y="{top + 16 * index + 12}" fill="{colour}">{html.escape(name)}</text>')
     axes = "".join(
-        f'<text x="{left - 8}" y="{place(x0, v)[1] + 4:.1f}" text-anchor="end">{v:.3g}</text>' for v in (y0, math.sqrt(y0 * y1), y1)
+        f'<text x="{left - 8}" y="{place(x0, v)[1] + 4:.1f}" text-anchor="end">{v:.3g}</text>'
+        for v in (y0, math.sqrt(y0 * y1), y1)
     ) + "".join(
-        f'<text x="{place(v, y0)[0]:.1f}" y="{top + height + 18}" text-anchor="middle">{v:.3g}</text>' for v in (x0, math.sqrt(x0 * x1), x1)
+        f'<text x="{place(v, y0)[0]:.1f}" y="{top + height + 18}" text-anchor="middle">{v:.3g}</text>'
+        for v in (x0, math.sqrt(x0 * x1), x1)
     )
     frame = f'<rect x="{left}" y="{top}" width="{width}" height="{height}" fill="none" stroke="#ddd"/>'
     return f'<svg viewBox="0 0 {left + width + 260} {top + height + 30}">{frame}{axes}{"".join(marks)}</svg>'

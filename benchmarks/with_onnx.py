@@ -38,7 +38,11 @@ class Onnx(Vocabulary):
         graph = helper.make_graph(
             [node],
             "one",
-            [helper.make_tensor_value_info(n, self.types[n], self.shapes[n]) for n in dict.fromkeys(inputs) if n and n not in small],
+            [
+                helper.make_tensor_value_info(n, self.types[n], self.shapes[n])
+                for n in dict.fromkeys(inputs)
+                if n and n not in small
+            ],
             [helper.make_empty_tensor_value_info(name) for name in names],
             list(small.values()),
         )

@@ -15,7 +15,20 @@ from webnn_xla.dtypes import Descriptor
 from webnn_xla.lowering.activation import Activation, Softmax
 from webnn_xla.lowering.kinds import DOUBLE, UINT32, UINT32S
 from webnn_xla.lowering.matmul import Matmul
-from webnn_xla.lowering.op import ANY, FLOATS, INDICES, Op, Operand, Option, OptionalOperand, Output, Param, Same, Target, Tolerance
+from webnn_xla.lowering.op import (
+    ANY,
+    FLOATS,
+    INDICES,
+    Op,
+    Operand,
+    Option,
+    OptionalOperand,
+    Output,
+    Param,
+    Same,
+    Target,
+    Tolerance,
+)
 from webnn_xla.lowering.primitives import broadcast_along, broadcast_to, constant, narrow, widen
 
 
@@ -105,7 +118,7 @@ class Attention(Op):
 
 
 class QuantizedMatmul(Op):
-    """``a @ dequantize_linear(b, scale, zero_point)`` with one scale for each column of b (or for all): scaled after the product."""
+    """``a @ dequantize_linear(b, scale, zero_point)``, one scale for each column of b or for all: applied to the product."""
 
     internal = True
     a = Operand(FLOATS, (2, None))
@@ -123,13 +136,15 @@ class QuantizedMatmul(Op):
     def lower(a: Array, b: Array, scale: Array, zero_point: Array, target: Target) -> Array:
         x, last = widen(a), a.ndim - 1
         # Differences of 8-bit integers are exact in float32.
-        wide = lax.sub(lax.convert_element_type(b, x.dtype), broadcast_to(lax.convert_element_type(zero_point, x.dtype), b.shape))
+        wide = lax.sub(
+            lax.convert_element_type(b, x.dtype), broadcast_to(lax.convert_element_type(zero_point, x.dtype), b.shape)
+        )
         product = lax.dot_general(x, wide, (((last,), (0,)), ((), ())), precision=target.precision)
         return narrow(lax.mul(product, broadcast_to(widen(scale), product.shape)), a)
 
 
 class UpdateRow(Op):
-    """``input`` with the slice at ``index`` along ``axis`` replaced by ``update``: negative indices count from the end, then clamp."""
+    """``input`` with its slice at ``index`` along ``axis`` replaced. Negative indices count from the end, then clamp."""
 
     internal = True
     input = Operand(ANY, (1, None))

@@ -21,7 +21,7 @@ def can_interleave(input: int, below: Integers) -> bool:
 
 
 def interleave(x: Array, axis: int, below: Integers, part: Integers, whole: int) -> Array:
-    """``x`` interpolated along ``axis`` at ``below + part / whole``: every factor-th output is one weighted sum of two slices."""
+    """``x`` at ``below + part / whole`` along ``axis``: every factor-th output is one weighted sum of two slices."""
     size = x.shape[axis]
     factor = len(below) // size
     first, last = lax.slice_in_dim(x, 0, 1, axis=axis), lax.slice_in_dim(x, size - 1, size, axis=axis)

@@ -86,7 +86,12 @@ class Resample2d(Op):
 
     @staticmethod
     def lower(
-        input: Array, mode: str, scales: Sequence[float] | None, sizes: Sequence[int] | None, axes: Sequence[int] | None, target: Target
+        input: Array,
+        mode: str,
+        scales: Sequence[float] | None,
+        sizes: Sequence[int] | None,
+        axes: Sequence[int] | None,
+        target: Target,
     ) -> Array:
         axes = (2, 3) if axes is None else axes
         wanted = dict(zip(axes, output_sizes(input.shape, scales, sizes, axes), strict=True))

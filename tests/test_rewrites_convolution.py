@@ -79,7 +79,8 @@ def test_first_layer(context: webnn.MLContext) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"size": (1, 3)}, {"padding": [0, 1, 0, 0], "size": (1, 1)}, {"groups": 2, "size": (1, 1)}, {"layout": "nchw", "size": (1, 1)},
+        {"size": (1, 3)}, {"padding": [0, 1, 0, 0], "size": (1, 1)}, {"groups": 2, "size": (1, 1)},
+        {"layout": "nchw", "size": (1, 1)},
         {"data_type": "float16", "size": (1, 1)}, {"filter_input": True, "size": (1, 1)},
     ],
 )  # fmt: skip
@@ -108,7 +109,9 @@ def test_not_depthwise(context: webnn.MLContext, options: dict[str, Any]) -> Non
     assert_not_fired(context, lambda b: convolution(b, **options), "depthwise_as_multiply_add")
 
 
-@pytest.mark.parametrize(("channels", "groups", "out"), [(20, 4, 8), (20, 2, 6), (24, 12, 24), (24, 12, 36), (9, 3, 3), (8, 4, 4)])
+@pytest.mark.parametrize(
+    ("channels", "groups", "out"), [(20, 4, 8), (20, 2, 6), (24, 12, 24), (24, 12, 36), (9, 3, 3), (8, 4, 4)]
+)
 @pytest.mark.parametrize("layout", ["nchw", "nhwc"])
 @pytest.mark.parametrize("filter_layout", ["oihw", "hwio"])
 def test_groups(context: webnn.MLContext, channels: int, groups: int, out: int, layout: str, filter_layout: str) -> None:
@@ -125,13 +128,16 @@ def test_groups(context: webnn.MLContext, channels: int, groups: int, out: int, 
 
 
 def test_many_large_groups_stay(context: webnn.MLContext) -> None:
-    assert_not_fired(context, lambda b: convolution(b, channels=80, out=16, groups=16), "split_groups", "small_groups_as_multiply_add")
+    assert_not_fired(
+        context, lambda b: convolution(b, channels=80, out=16, groups=16), "split_groups", "small_groups_as_multiply_add"
+    )
 
 
 @settings(max_examples=15, deadline=None)
 @given(
-    st.sampled_from([(1, 4), (4, 4), (2, 4), (12, 12)]), st.integers(1, 3), st.integers(1, 3), st.integers(0, 2), st.integers(1, 2),
-    st.integers(1, 2), st.sampled_from(["nchw", "nhwc"]), st.sampled_from(LAYOUTS),
+    st.sampled_from([(1, 4), (4, 4), (2, 4), (12, 12)]),
+    st.integers(1, 3), st.integers(1, 3), st.integers(0, 2), st.integers(1, 2), st.integers(1, 2),
+    st.sampled_from(["nchw", "nhwc"]), st.sampled_from(LAYOUTS),
 )  # fmt: skip
 def test_all_together_keep_results(
     groups: tuple[int, int], height: int, width: int, pad: int, stride: int, dilation: int, layout: str, filter_layout: str
@@ -140,8 +146,8 @@ def test_all_together_keep_results(
         c = Comparison(
             context,
             lambda b: convolution(
-                b, channels=groups[1], out=12, groups=groups[0], size=(height, width), layout=layout, filter_layout=filter_layout,
-                padding=[pad, 0, 1, pad], strides=[stride, 1], dilations=[1, dilation],
+                b, channels=groups[1], out=12, groups=groups[0], size=(height, width), layout=layout,
+                filter_layout=filter_layout, padding=[pad, 0, 1, pad], strides=[stride, 1], dilations=[1, dilation],
             ),
             *webnn_rewrites(),
         )  # fmt: skip

@@ -14,7 +14,14 @@ from tests.rewriting import Comparison, assert_not_fired, positive, random
 
 
 def conv_then_norm(
-    b: Any, *, axis: int = 1, layout: str = "nchw", bias: bool = True, affine: bool = True, data_type: str = "float32", filter: Any = None
+    b: Any,
+    *,
+    axis: int = 1,
+    layout: str = "nchw",
+    bias: bool = True,
+    affine: bool = True,
+    data_type: str = "float32",
+    filter: Any = None,
 ) -> Any:
     shape = [2, 5, 6, 6] if layout == "nchw" else [2, 6, 6, 5]
     cast = lambda array: b.constant(array.astype(data_type))  # noqa: E731
@@ -75,7 +82,9 @@ def test_batch_norm_stays_on_another_axis_type_or_filter(context: webnn.MLContex
 @pytest.mark.parametrize("bias", [False, True])
 def test_scales_fold_into_convolution(context: webnn.MLContext, op: str, shape: tuple[int, ...], bias: bool) -> None:
     def make(b: Any) -> Any:
-        y = b.conv2d(b.input("x", [1, 5, 6, 6], "float32"), b.constant(random(8, 5, 3, 3)), bias=b.constant(random(8)) if bias else None)
+        y = b.conv2d(
+            b.input("x", [1, 5, 6, 6], "float32"), b.constant(random(8, 5, 3, 3)), bias=b.constant(random(8)) if bias else None
+        )
         return {"y": getattr(b, op)(y, b.constant(positive(*shape)))}
 
     c = Comparison(context, make, "fold_scale")

@@ -81,7 +81,9 @@ def test_results_stay(context: webnn.MLContext, case: str) -> None:
     comparison.check()
 
 
-@pytest.mark.parametrize("case", ["relu", "per channel", "max pool", "concat of rows", "split", "resample", "pad", "slice", "full constant"])
+@pytest.mark.parametrize(
+    "case", ["relu", "per channel", "max pool", "concat of rows", "split", "resample", "pad", "slice", "full constant"]
+)
 def test_transposes_cancel_between_convolutions(context: webnn.MLContext, case: str) -> None:
     comparison = Comparison(context, lambda b: {"y": conv(b, AFTER[case](b, conv(b, image(b))))}, "channels_last")
     assert comparison.ops.count("transpose") == 2
@@ -115,9 +117,7 @@ def test_results_in_the_middle_are_outputs_too(context: webnn.MLContext) -> None
 
 
 def test_filters_that_are_inputs_keep_their_layout(context: webnn.MLContext) -> None:
-    Comparison(
-        context, lambda b: {"y": b.conv2d(image(b), b.input("w", [2, 3, 3, 3], "float32"))}, "channels_last"
-    ).check()
+    Comparison(context, lambda b: {"y": b.conv2d(image(b), b.input("w", [2, 3, 3, 3], "float32"))}, "channels_last").check()
 
 
 def test_graphs_without_nchw_convolution_stay(context: webnn.MLContext) -> None:

@@ -141,10 +141,14 @@ def test_not_normalization(context: webnn.MLContext) -> None:
     assert_not_fired(context, shared, "recognise_normalization")
 
 
-def attention(b: Any, *, mask: str = "add", scale: str = "mul", batch: tuple[int, ...] = (2, 3), axis: int | None = None) -> Any:
+def attention(
+    b: Any, *, mask: str = "add", scale: str = "mul", batch: tuple[int, ...] = (2, 3), axis: int | None = None
+) -> Any:
     q, k, v = (b.input(n, [*batch, *s], "float32") for n, s in (("q", (5, 4)), ("k", (4, 6)), ("v", (6, 7))))
     scores = b.matmul(q, k)
-    scores = {"mul": lambda: scores * 0.5, "div": lambda: scores / 2.0, "left": lambda: 0.5 * scores, "": lambda: scores}[scale]()
+    scores = {"mul": lambda: scores * 0.5, "div": lambda: scores / 2.0, "left": lambda: 0.5 * scores, "": lambda: scores}[
+        scale
+    ]()
     if mask:
         m = b.input("m", [2, 1, 1, 6], "float32")
         scores = scores + m if mask == "add" else m + scores
@@ -176,7 +180,12 @@ def test_quantized_matmul(context: webnn.MLContext, data_type: str, columns: int
         kind = webnn.MLOperandDataType.of(data_type)
         low, high = kind.integer_range
         rng = np.random.default_rng(0)
-        whole = rng.integers(low, high + 1, (16, 12)).astype(np.int16).astype(np.int8 if kind.is_signed else np.uint8).astype(kind.numpy)
+        whole = (
+            rng.integers(low, high + 1, (16, 12))
+            .astype(np.int16)
+            .astype(np.int8 if kind.is_signed else np.uint8)
+            .astype(kind.numpy)
+        )
         zero = rng.integers(0, 5, (1, columns)).astype(np.int8 if kind.is_signed else np.uint8).astype(kind.numpy)
         w = b.dequantize_linear(b.constant(whole), b.constant(positive(1, columns)), b.constant(zero))
         return {"y": b.matmul(b.input("x", [2, 3, 16], "float32"), w)}
@@ -199,7 +208,11 @@ def test_blocks_of_rows_are_dequantized(context: webnn.MLContext) -> None:
 @pytest.mark.parametrize("index", [0, 3, -1, 100, -100])
 def test_scatter_of_one_row(context: webnn.MLContext, index: int) -> None:
     def make(b: Any) -> Any:
-        return {"y": b.scatter_nd(b.input("x", [5, 2, 3], "float32"), b.input("i", [1, 1], "int32"), b.input("u", [1, 2, 3], "float32"))}
+        return {
+            "y": b.scatter_nd(
+                b.input("x", [5, 2, 3], "float32"), b.input("i", [1, 1], "int32"), b.input("u", [1, 2, 3], "float32")
+            )
+        }
 
     c = Comparison(context, make, "scatter_as_update")
     assert c.ops == ["update_row"]

@@ -132,6 +132,7 @@ class MLGraphBuilder(OpMethods):
         self._built = False
         self._inputs: dict[str, Value] = {}
         self._constants: dict[Value, Constant] = {}
+        self._constant_names: set[str] = set()
         self._constant_tensors: dict[Value, MLTensor] = {}
         self._nodes: list[Node] = []
         self._producers: dict[Value, Node] = {}
@@ -231,12 +232,14 @@ class MLGraphBuilder(OpMethods):
         return self._add_constant(Descriptor(kind, ()), data.astype(kind.numpy), name)
 
     def _add_constant(self, descriptor: Descriptor, data: Any, name: str) -> MLOperand:
-        if name and any(constant.name == name for constant in self._constants.values()):
+        if name in self._constant_names:
             raise ArgumentError(
                 f"got '{printable(name)}' a second time; allowed: a new name", operator="constant", operand="name"
             )
         value = Value(descriptor)
         self._constants[value] = Constant(data, name)
+        if name:
+            self._constant_names.add(name)
         return MLOperand(self, value, name)
 
     # Building

@@ -20,7 +20,7 @@ from typer.core import TyperGroup
 from webnn_xla import __version__, onnx_commands
 from webnn_xla.conformance import compare_command
 from webnn_xla.conformance.command import app as conformance_app
-from webnn_xla.errors import ArgumentError, OperationError, WebNNError
+from webnn_xla.errors import ArgumentError, OperationError, WebNNError, printable
 
 if TYPE_CHECKING:
     from webnn_xla.context import MLContext
@@ -141,6 +141,7 @@ def show(
     graph: GraphPath,
     stablehlo: Annotated[bool, typer.Option("--stablehlo", help="The StableHLO module in place of the summary.")] = False,
     cost: Annotated[bool, typer.Option("--cost", help="Also what XLA says it costs. Compiles the graph.")] = False,
+    rewrites: Annotated[bool, typer.Option("--rewrites", help="Also which rewrites fire where, for the device.")] = False,
     svg: Annotated[Path | None, typer.Option(help="Write a picture to this file.")] = None,
     device_type: DeviceType = None,
 ) -> None:
@@ -158,6 +159,15 @@ def show(
             typer.echo(canonical_text(topology)[0])
         else:
             typer.echo("\n".join(render.summary(topology)))
+        if rewrites:
+            from webnn_xla.rewrites import apply
+
+            rewritten, fired = apply(topology, context.target, context.rewrites)
+            typer.echo(
+                f"rewrites: {len(topology.nodes)} operations become {len(rewritten.nodes)}, some of them of weights only"
+            )
+            for place in fired:
+                typer.echo(f"  {printable(str(place))}")
         if cost:
             from dataclasses import asdict
 

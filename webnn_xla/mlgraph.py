@@ -120,6 +120,11 @@ class MLGraph:
         return self._program.cache_hit
 
     @property
+    def fired_rewrites(self) -> tuple[str, ...]:
+        """Which rewrites fired where: one line each, in order (see ``webnn_xla.rewrites``)."""
+        return tuple(map(str, self._program.fired))
+
+    @property
     def operation_count(self) -> int:
         return len(self._graph.nodes)
 
@@ -353,11 +358,13 @@ class MLGraph:
     def _quick(self, inputs: Mapping[str, MLTensor], outputs: Mapping[str, MLTensor]) -> list[Any] | None:
         """The input arrays, if all is as it should be; None where the thorough checks have to say what is not."""
         given, taken = self.input_descriptors, self.output_descriptors
-        if self._destroyed or self._missing or self._alias or len(inputs) != len(given) or len(outputs) != len(taken):
+        if self._destroyed or self._missing or self._alias:
             return None
         context = self._context
         arrays = []
         try:
+            if len(inputs) != len(given) or len(outputs) != len(taken):
+                return None
             for name in given:
                 tensor = inputs[name]
                 if not (
@@ -379,7 +386,7 @@ class MLGraph:
                     and (tensor._descriptor is taken[name] or tensor._descriptor == taken[name])
                 ):
                     return None
-        except (KeyError, TypeError):
+        except (KeyError, TypeError, IndexError, AttributeError):
             return None
         distinct = {id(tensor) for tensors in (inputs, outputs) for tensor in tensors.values()}
         return arrays if len(distinct) == len(given) + len(taken) else None

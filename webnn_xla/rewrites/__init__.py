@@ -41,7 +41,9 @@ class Fired:
 
     def __str__(self) -> str:
         label = f" [{self.before.label}]" if self.before.label else ""
-        return f"{self.rewrite}: {self.before.op.name}{label} → {', '.join(node.op.name for node in self.after) or 'nothing'}"
+        names = [node.op.name for node in self.after]
+        shown = ", ".join(names if len(names) <= 4 else [f"{len(names) - 3} nodes", *names[-3:]])
+        return f"{self.rewrite}: {self.before.op.name}{label} → {shown or 'nothing'}"
 
 
 REWRITES: Final[tuple[Rewrite, ...]] = (

@@ -11,7 +11,10 @@ from webnn_xla.rewrites.editing import Draft, View, rewrite_nodes
 
 
 def recognise_gelu(graph: Graph, target: Target) -> Graph:
-    """``0.5 * x * (1 + erf(x / sqrt(2)))`` → ``gelu``; ``0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3)))`` → ``gelu_tanh``.
+    """Both forms of GELU.
+
+    ``0.5 * x * (1 + erf(x / sqrt(2)))`` → ``gelu``;
+    ``0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3)))`` → ``gelu_tanh``.
 
     In any order and grouping of the products, where nothing else reads what is in between. Not in portable graphs.
     """
@@ -48,9 +51,9 @@ def factors(node: Node, view: View) -> tuple[float, list[Value]]:
             collect(product.operands["b"])
             return True
         divisor = view.scalar(product.operands["b"])
-        if divisor in (None, 0):
+        if divisor is None or divisor == 0:
             return False
-        number /= divisor  # type: ignore[operator]
+        number /= divisor
         collect(product.operands["a"])
         return True
 
@@ -89,7 +92,9 @@ def _gate(x: Value, gate: Value, view: View) -> str | None:
     if split is None or not _close(split[1], 1.0):
         return None
     curve = view.inner(split[0], "erf") or view.inner(split[0], "tanh")
-    argument = None if curve is None else view.inner(curve.operands["input"], "mul") or view.inner(curve.operands["input"], "div")
+    argument = (
+        None if curve is None else view.inner(curve.operands["input"], "mul") or view.inner(curve.operands["input"], "div")
+    )
     if curve is None or argument is None:
         return None
     number, items = factors(argument, view)

@@ -8,7 +8,10 @@ from webnn_xla.rewrites.editing import Draft, View, rewrite_nodes
 
 
 def scatter_as_update(graph: Graph, target: Target) -> Graph:
-    """``scatter_nd`` with a single index into the first dimension → ``update_row``, which XLA does in place. Not in portable graphs."""
+    """``scatter_nd`` with a single index into the first dimension → ``update_row``, which XLA does in place.
+
+    Not in portable graphs.
+    """
     return graph if target.platform == "portable" else rewrite_nodes(graph, _rule)
 
 
@@ -22,5 +25,7 @@ def _rule(node: Node, view: View) -> Draft | None:
         return None
     draft = Draft(node.label)
     shape = (1, *source.descriptor.shape[1:])
-    draft.emit("update_row", outputs=node.outputs, input=source, index=indices, update=node.operands["updates"], axis=0, shape=shape)
+    draft.emit(
+        "update_row", outputs=node.outputs, input=source, index=indices, update=node.operands["updates"], axis=0, shape=shape
+    )
     return draft

@@ -8,7 +8,9 @@ from webnn_xla.rewrites.editing import Draft, View, rewrite_nodes
 
 
 def fold_batch_norm(graph: Graph, target: Target) -> Graph:
-    """``batch_normalization(conv2d(x, w, b))`` → ``conv2d(x, w * s, (b - mean) * s + bias)``, s = scale / sqrt(variance + epsilon).
+    """``batch_normalization(conv2d(x, w, b))`` → ``conv2d(x, w * s, (b - mean) * s + bias)``.
+
+    s is scale / sqrt(variance + epsilon).
 
     Where filter, bias and all statistics are constants, nothing else reads the convolution's result, the normalized axis is
     its channels, and the type is float32: in float16 the products would be rounded before they are summed.

@@ -19,10 +19,61 @@ PLATFORMS: Final = ("cpu", "gpu", "cuda", "rocm")
 FILTER_ORDER: Final = "hwio"
 
 ELEMENTWISE: Final = frozenset(
-    """add sub mul div max min pow equal not_equal greater greater_or_equal lesser lesser_or_equal logical_and logical_or
-    logical_xor logical_not abs ceil cos erf exp floor identity is_infinite is_nan log neg reciprocal round_even sign sin sqrt
-    tan where cast clamp elu gelu hard_sigmoid hard_swish leaky_relu linear prelu relu sigmoid softplus softsign tanh
-    quantize_linear dequantize_linear gelu_tanh silu""".split()
+    [
+        "add",
+        "sub",
+        "mul",
+        "div",
+        "max",
+        "min",
+        "pow",
+        "equal",
+        "not_equal",
+        "greater",
+        "greater_or_equal",
+        "lesser",
+        "lesser_or_equal",
+        "logical_and",
+        "logical_or",
+        "logical_xor",
+        "logical_not",
+        "abs",
+        "ceil",
+        "cos",
+        "erf",
+        "exp",
+        "floor",
+        "identity",
+        "is_infinite",
+        "is_nan",
+        "log",
+        "neg",
+        "reciprocal",
+        "round_even",
+        "sign",
+        "sin",
+        "sqrt",
+        "tan",
+        "where",
+        "cast",
+        "clamp",
+        "elu",
+        "gelu",
+        "hard_sigmoid",
+        "hard_swish",
+        "leaky_relu",
+        "linear",
+        "prelu",
+        "relu",
+        "sigmoid",
+        "softplus",
+        "softsign",
+        "tanh",
+        "quantize_linear",
+        "dequantize_linear",
+        "gelu_tanh",
+        "silu",
+    ]
 )
 
 
@@ -189,7 +240,9 @@ class _Walk:
         left = [axis for axis in LAST if axis not in axes]
         if left != sorted(left):
             return False
-        self.draft.add(Node(node.op, {"input": self.last(source)}, {**node.attributes, "axes": moved}, node.outputs, node.label))
+        self.draft.add(
+            Node(node.op, {"input": self.last(source)}, {**node.attributes, "axes": moved}, node.outputs, node.label)
+        )
         return True
 
     def transpose(self, node: Node) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from webnn_xla.graph import Graph, Node, Value
 from webnn_xla.lowering.op import FLOATS, Target
@@ -10,11 +11,14 @@ from webnn_xla.rewrites.editing import Draft, View, rewrite_nodes
 
 
 def recognise_normalization(graph: Graph, target: Target) -> Graph:
-    """``(x - mean(x)) / sqrt(mean((x - mean(x)) ** 2) + e)`` → ``layer_normalization``; ``x / sqrt(mean(x ** 2) + e)`` → ``rms_normalization``.
+    """Layer and RMS normalization.
 
-    Over the last dimension, with means that keep it; the quotient may be a product with the reciprocal, the square a power of 2.
-    A product with a constant vector after it is the scale, a sum after that the bias (of the layer normalization). Where nothing
-    else reads what is in between. Not in portable graphs.
+    ``(x - mean(x)) / sqrt(mean((x - mean(x)) ** 2) + e)`` → ``layer_normalization``;
+    ``x / sqrt(mean(x ** 2) + e)`` → ``rms_normalization``.
+
+    Over the last dimension, with means that keep it; the quotient may be a product with the reciprocal, the square a
+    power of 2. A product with a constant vector after it is the scale, a sum after that the bias (of the layer
+    normalization). Where nothing else reads what is in between. Not in portable graphs.
     """
     return graph if target.platform == "portable" else _affine(rewrite_nodes(graph, _core))
 
@@ -122,9 +126,11 @@ def _absorb(node: Node, view: View, op: str, operand: str, names: tuple[str, ...
             source = norm.operands["input"]
             assert isinstance(source, Value)
             last = source.descriptor.rank - 1
-            if tuple(norm.attributes.get("axes", (last,)) or ()) != (last,) or not _vector(vector, view, source.descriptor.shape[-1]):
+            axes = norm.attributes.get("axes", (last,))
+            if tuple(axes or ()) != (last,) or not _vector(vector, view, source.descriptor.shape[-1]):
                 continue
             draft = Draft(norm.label or node.label)
-            draft.emit(name, outputs=node.outputs, **{**norm.operands, operand: vector}, **norm.attributes)
+            arguments: dict[str, Any] = {**norm.operands, **norm.attributes, operand: vector}
+            draft.emit(name, outputs=node.outputs, **arguments)
             return draft
     return None

@@ -44,9 +44,8 @@ def _rule(node: Node, view: View) -> Draft | None:
     layout, image = node.attributes["filter_layout"], node.attributes["input_layout"]
     strides = dict(zip("hw", node.attributes["strides"] or (1, 1), strict=True))
     if any(stride != 1 for stride in strides.values()):
-        x = draft.emit(
-            "slice", input=x, starts=(0, 0, 0, 0), sizes=tuple(x.descriptor.shape), strides=tuple(strides.get(axis, 1) for axis in image)
-        )
+        steps = tuple(strides.get(axis, 1) for axis in image)
+        x = draft.emit("slice", input=x, starts=(0, 0, 0, 0), sizes=tuple(x.descriptor.shape), strides=steps)
     # The two dimensions that are not 1, in the order that the product wants.
     order = "io" if image == "nhwc" else "oi"
     stored = "".join(letter for letter in layout if letter in "io")

@@ -28,7 +28,7 @@ def _rule(node: Node, view: View) -> Draft | None:
     shape = weights.descriptor.shape
     if not view.is_constant(weights) or len(shape) != 2 or weights.descriptor.data_type.bits > 8:
         return None
-    if scale.descriptor.data_type != "float32" or scale.descriptor.shape[0] != 1 or scale.descriptor.shape[1] not in (1, shape[1]):
+    if scale.descriptor.data_type != "float32" or tuple(scale.descriptor.shape) not in ((1, 1), (1, shape[1])):
         return None
     draft = Draft(node.label or source.label)
     draft.emit(

@@ -10,10 +10,10 @@ from webnn_xla.lowering.op import Target
 
 
 def remove_no_ops(graph: Graph, target: Target) -> Graph:
-    """``identity``, ``cast`` to the same type, ``reshape``, ``expand`` to the same shape, ``transpose`` to the same order → their input.
+    """``identity``, ``cast`` to the same type, ``reshape``, ``expand`` and ``transpose`` that change nothing → their input.
 
-    A ``reshape`` of a ``reshape``, and a ``transpose`` of a ``transpose``, read the first one's input. Not where an output of the graph
-    would be an input or a constant.
+    A ``reshape`` of a ``reshape``, and a ``transpose`` of a ``transpose``, read the first one's input. Not where an output
+    of the graph would be an input or a constant.
     """
     mapping: dict[Value, Value] = {}
     nodes: list[Node] = []
@@ -86,7 +86,10 @@ def merge_equal_nodes(graph: Graph, target: Target) -> Graph:
 
 def _key(node: Node) -> Hashable | None:
     def frozen(value: Any) -> Any:
-        return tuple(map(frozen, value)) if isinstance(value, (list, tuple)) else (type(value), repr(value) if isinstance(value, float) else value)
+        if isinstance(value, (list, tuple)):
+            return tuple(map(frozen, value))
+        # 1 and 1.0 are equal, 0.0 and -0.0 too, and NaN is not: attributes are the same only if they look the same.
+        return type(value), repr(value) if isinstance(value, float) else value
 
     operands = tuple((name, operand) for name, operand in node.operands.items())
     return (node.op, operands, tuple((name, frozen(value)) for name, value in node.attributes.items()))
