@@ -22,12 +22,12 @@ from webnn_xla.builder import MLGraphBuilder
 from webnn_xla.conformance import interpreter, tosa_reference
 from webnn_xla.conformance.compare import ulp_distances
 from webnn_xla.conformance.differences import Difference, known
-from webnn_xla.conformance.oracle import Oracle, OracleError
+from webnn_xla.conformance.oracle import Oracle
 from webnn_xla.conformance.reference import REFERENCES, Array, Case, Scaled
 from webnn_xla.conformance.table import Outcome, principal_types, typed, wanted
 from webnn_xla.context import MLContext
 from webnn_xla.dtypes import Descriptor, MLOperandDataType
-from webnn_xla.errors import ArgumentError, NotSupportedError, OperationError, WebNNError
+from webnn_xla.errors import ArgumentError
 from webnn_xla.graph import Graph
 from webnn_xla.lowering import OPS
 from webnn_xla.lowering.op import Op
@@ -313,14 +313,14 @@ def _run(
     """All cases at once; each alone if that fails."""
     try:
         return execute(record(context, op, data_type, cases, indices), BATCH_SECONDS)
-    except (OracleError, OperationError, NotSupportedError) as error:
+    except Exception as error:  # an oracle may give back whatever it likes: it is a failure of the case
         if len(indices) == 1 or NOT_INSTALLED in str(error):
             return dict.fromkeys(indices, f"failed: {error}")
     made: dict[int, Results] = {}
     for index in indices:
         try:
             made |= execute(record(context, op, data_type, cases, [index]), CASE_SECONDS)
-        except WebNNError as error:
+        except Exception as error:
             made[index] = f"failed: {error}"
     return made
 
