@@ -22,7 +22,8 @@ def write_html(results: Mapping[str, Any], path: Path) -> None:
     parts = [
         f"<!doctype html><meta charset=utf-8><title>webnn-xla benchmarks</title><style>{STYLE}</style>",
         f"<h1>Benchmarks, {found['date']}</h1>",
-        f"<p class=note>{html.escape(found['processor'])}, {found['threads']} threads, Python {found['python']}; {versions}. "
+        f"<p class=note>{html.escape(found['processor'])}, {found['threads']} threads, "
+        f"{found['clock']}, Python {found['python']}; {versions}. "
         "Times are medians of interleaved calls on resident tensors; ratios are to onnxruntime, and below 1 is faster.</p>",
     ]
     for kind, title in (("network", "Networks"), ("op", "Single ops")):

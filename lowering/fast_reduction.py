@@ -1,4 +1,4 @@
-"""Reductions of rows as XLA's CPU backend runs them fast: it takes the elements of a row one by one, of columns eight at once."""
+"""Reductions of rows as XLA's CPU backend runs them fast: elements of a row go one by one, those of columns eight at once."""
 
 from __future__ import annotations
 
