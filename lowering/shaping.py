@@ -12,7 +12,7 @@ from webnn_xla.lowering.kinds import DATA_TYPE, NUMBER, UINT32, UINT32S
 from webnn_xla.lowering.movement import COMMON_8, require_shape
 from webnn_xla.lowering.op import ANY, MOVED, Op, Operand, Option, Output, Param, Same, reject, require
 from webnn_xla.lowering.primitives import require_axes
-from webnn_xla.lowering.tosa import Emitter, Tensor
+from webnn_xla.lowering.tosa import FOUR_BITS, Emitter, Tensor, fail
 
 
 class ShapeRule(Op, abstract=True):
@@ -159,6 +159,8 @@ class FillSequence(Op):
     def to_tosa(
         t: Emitter, data_type: MLOperandDataType, shape: tuple[int, ...], start: int | float, step: int | float
     ) -> Tensor:
+        if data_type.bits == 4:
+            fail(FOUR_BITS)
         if step == 0:
             values = np.full(shape, np.asarray(cast_number(start, data_type), _exact(data_type)))
         elif data_type.is_integer:
