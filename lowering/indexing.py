@@ -125,10 +125,10 @@ def coordinate_shape(input: Descriptor, indices: Descriptor) -> Shape:
 def tosa_positions(t: Emitter, indices: Tensor, sizes: Sequence[int]) -> Tensor:
     """``wrap_and_clamp`` in TOSA, where an index out of bounds is unpredictable: i32 in 0 … size - 1."""
     bound = np.asarray(sizes)
+    bound = bound if len(set(sizes)) > 1 else bound[:1].reshape((1,) * indices.rank)
     if indices.value is not None:
         value = indices.value.astype(np.int64) % 2**32 if indices.unsigned else indices.value.astype(np.int64)
         return t.const(np.clip(np.where(value < 0, value + bound, value), 0, bound - 1), "i32")
-    bound = bound if len(set(sizes)) > 1 else bound[:1].reshape((1,) * indices.rank)
     if indices.unsigned:
         indices = t.select(t.compare("greater", t.scalar(0, indices), indices), INT32.high, indices)
         return t.minimum(indices, t.const(bound - 1, "i32"))
