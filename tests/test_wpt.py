@@ -79,7 +79,7 @@ def write(folder: Path, conformance: list[Any] | None = None, validation: list[A
 
 
 def invoke(folder: Path, *arguments: str) -> tuple[int, str]:
-    result = CliRunner().invoke(wpt.app, [str(folder), *arguments])
+    result = CliRunner().invoke(wpt.app, ["wpt", str(folder), *arguments])
     return result.exit_code, result.output
 
 
@@ -244,7 +244,7 @@ def test_wrong_paths_and_ops_end_with_status_2_and_one_line(tmp_path: Path) -> N
         ([str(folder), "--json", str(tmp_path / "nowhere" / "report.json")], "no such folder"),
         ([str(folder), "--device-type", "abacus"], "abacus"),
     ):
-        result = CliRunner().invoke(wpt.app, arguments)
+        result = CliRunner().invoke(wpt.app, ["wpt", *arguments])
         assert result.exit_code == 2
         assert message in result.output
         assert result.output.count("\n") == 1
