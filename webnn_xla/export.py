@@ -10,7 +10,7 @@ import io
 import os
 import tempfile
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import jax
 import numpy as np
@@ -80,19 +80,18 @@ def read_portable(artifact: bytes) -> str:
             raise ArgumentError(f"not a StableHLO artifact: {error}", operator="stablehlo", operand="artifact") from None
 
 
-def exported(graph: Graph, data: Sequence[Any], platforms: Sequence[str] = PLATFORMS) -> jax_export.Exported:
+def exported(graph: Graph, platforms: Sequence[str] = PLATFORMS) -> jax_export.Exported:
     """The graph as a ``jax.export`` artifact for several platforms at once: inputs by name → outputs by name.
 
-    ``data`` are the arrays of the graph's parameters; they become literals, so that the artifact is complete.
+    The graph's constants, which all have data, become literals, so that the artifact is complete.
     """
     parameters, function = as_function(graph, Target())
-    weights = [np.asarray(array) for array in data]
+    weights = [np.asarray(graph.constants[value].data) for value in parameters]
 
     def webnn_graph(inputs: dict[str, Array]) -> dict[str, Array]:
         results = function([jax.device_put(array) for array in weights], [inputs[name] for name in graph.inputs])
         return dict(zip(graph.outputs, results, strict=True))
 
-    del parameters
     with devices.x64():
         return jax_export.export(jax.jit(webnn_graph), platforms=tuple(platforms))(
             {name: _struct(value) for name, value in graph.inputs.items()}

@@ -180,10 +180,8 @@ class MLGraph:
         """
         self._check_alive("export")
         from webnn_xla import export
-        from webnn_xla.compile import split_constants
 
-        parameters, _ = split_constants(self._graph)
-        return export.exported(self._graph, [self._graph.constants[value].data for value in parameters], tuple(platforms))
+        return export.exported(self._graph, tuple(platforms))
 
     def cost(self) -> Cost:
         """Flops, bytes accessed and memory, as XLA estimates them for this executable."""
