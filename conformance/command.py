@@ -14,6 +14,8 @@ from webnn_xla.errors import DataError, WebNNError
 
 app = typer.Typer(help="Compare with others' truth.")
 
+Optimize = Annotated[bool, typer.Option(help="With rewrites and the lowerings of the device, or as written.")]
+
 
 @app.command()
 def wpt(
@@ -23,6 +25,7 @@ def wpt(
     show: Annotated[int, typer.Option(min=0, help="How many failures to show.")] = 10,
     device_type: Annotated[str | None, typer.Option(help="cpu, gpu or tpu. By default the best there is.")] = None,
     through: Annotated[str | None, typer.Option(help="stablehlo or tosa: small cases in that oracle, in place of XLA.")] = None,
+    optimize: Optimize = True,
 ) -> None:
     """Run the vectors of web-platform-tests. Exit status: 0 all passed, 1 some failed, 2 they could not be run."""
     if through is not None:
@@ -33,7 +36,7 @@ def wpt(
     try:
         if json_file is not None and not json_file.parent.is_dir():
             raise DataError(f"{json_file}: no such folder")
-        with ML().create_context(device_type=device_type) as context, _progress() as bar:
+        with ML().create_context(device_type=device_type, optimize=optimize) as context, _progress() as bar:
             task = bar.add_task("reading", total=None)
             report = run(
                 directory,
@@ -119,6 +122,8 @@ def onnx(
     json_file: Annotated[Path | None, typer.Option("--json", help="Write counts and failures to this file.")] = None,
     show: Annotated[int, typer.Option(min=0, help="How many failures to show.")] = 10,
     device_type: Annotated[str, typer.Option(help="cpu, gpu or tpu.")] = "cpu",
+    step: Annotated[int, typer.Option(min=1, help="Only every N-th case.")] = 1,
+    optimize: Optimize = True,
 ) -> None:
     """Run the node tests of the onnx package. Exit status: 0 all passed, 1 some failed, 2 they could not be run."""
     try:
@@ -127,11 +132,12 @@ def onnx(
 
         if json_file is not None and not json_file.parent.is_dir():
             raise DataError(f"{json_file}: no such folder")
-        with ML().create_context(device_type=device_type) as context, _progress() as bar:
+        with ML().create_context(device_type=device_type, optimize=optimize) as context, _progress() as bar:
             task = bar.add_task("reading", total=None)
             report = run(
                 name,
                 context=context,
+                step=step,
                 progress=lambda case, done, total: bar.update(task, description=case[:24], completed=done, total=total),
             )
         if json_file is not None:

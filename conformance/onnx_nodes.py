@@ -251,9 +251,10 @@ def _compute(
 ) -> dict[str, Any]:
     from webnn_xla.importers.onnx.types import to_storage
 
-    # As written, without rewrites, and quickly compiled: what is tested is the import.
     graph = builder._graph(outputs)
-    program = Program(graph, context.portable_target, context.device, options=QUICK if context.device.platform == "cpu" else {})
+    options = QUICK if context.device.platform == "cpu" else {}
+    target = context.target if context.rewrites else context.portable_target
+    program = Program(graph, target, context.device, names=context.rewrites, options=options)
     program.compile()
     data = {value: constant.data for value, constant in graph.constants.items()}
     data.update({value: to_storage(weights[constant.name]()) for value, constant in graph.constants.items() if constant.name})

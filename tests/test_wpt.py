@@ -33,6 +33,17 @@ def test_vectors(op: str, context: webnn.MLContext) -> None:
     assert not report.failures, f"{report}\n" + "\n".join(map(str, report.failures[:5]))
 
 
+@there
+@pytest.mark.parametrize("op", ["conv2d", "convTranspose2d", "gelu", "layerNormalization", "softmax", "averagePool2d"])
+def test_vectors_as_written(op: str) -> None:
+    """Without rewrites and with the canonical lowerings: all ops by ``webnn-xla conformance wpt --no-optimize``."""
+    with webnn.ML().create_context(device_type="cpu", optimize=False) as plain:
+        assert not plain.rewrites
+        report = wpt.run(VECTORS, ops=[op], context=plain)
+    assert report.results
+    assert not report.failures, f"{report}\n" + "\n".join(map(str, report.failures[:5]))
+
+
 # A folder of our own, so that the proofs need no vectors
 
 
