@@ -67,13 +67,22 @@ def _integer_pow(a: Array, b: Array) -> Array:
     """``a ** b`` by squaring, wrapping like ``mul``. A negative exponent gives trunc(1 / a ** -b): 0, 1 or -1."""
     one, zero = constant(1, a), constant(0, a)
     signed = a.dtype.kind == "i"
-    result, factor, exponent = one, a, b
-    # Bits from the lowest; the sign bit is left out, negative exponents are selected away below.
-    for _ in range(a.dtype.itemsize * 8 - signed):
+    power = lax.max(b, zero)  # negative exponents are selected away below
+
+    # A loop, for the bits that are there: unrolled, those of int64 take XLA a second to compile.
+    def more(state: tuple[Array, Array, Array]) -> Array:
+        return lax.ne(lax.reduce_max(state[2], tuple(range(b.ndim))), constant(0, b, ()))
+
+    def square(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        result, factor, exponent = state
         odd = lax.ne(lax.bitwise_and(exponent, one), zero)
-        result = lax.select(odd, lax.mul(result, factor), result)
-        factor = lax.mul(factor, factor)
-        exponent = lax.shift_right_logical(exponent, one)
+        return (
+            lax.select(odd, lax.mul(result, factor), result),
+            lax.mul(factor, factor),
+            lax.shift_right_logical(exponent, one),
+        )
+
+    result, _, _ = lax.while_loop(more, square, (one, a, power))
     if not signed:
         return result
     odd = lax.ne(lax.bitwise_and(b, one), zero)

@@ -342,3 +342,21 @@ def test_a_view_outlives_tensor_and_context(own: webnn.MLContext) -> None:
     view, array = np.from_dlpack(made), made.array
     own.destroy()
     assert view.tolist() == array.tolist() == [1, 2]
+
+
+def test_compiler_options(context: webnn.MLContext) -> None:
+    def build(options: dict[Any, Any], **arguments: Any) -> webnn.MLGraph:
+        builder = webnn.MLGraphBuilder(context)
+        x = builder.input("x", [2], "float32")
+        return builder.build({"y": builder.tanh(x, label="squash")}, compiler_options=options, **arguments)
+
+    for arguments in ({}, {"autotune": True}):
+        graph = build({"xla_backend_optimization_level": 0}, **arguments)
+        np.testing.assert_allclose(graph.compute({"x": np.float32([0, 1])})["y"], np.tanh([0, 1]), rtol=1e-6)
+        assert graph._program.options["xla_backend_optimization_level"] == 0
+    for options in ({"xla_no_such": 1}, {"xla_backend_optimization_level": "high"}):
+        with pytest.raises(webnn.OperationError, match=rf"^build: compiler_options: .*{next(iter(options))}"):
+            build(options)
+    for options in ({1: 2}, {"xla_backend_optimization_level": [0]}):
+        with pytest.raises(webnn.ArgumentError, match=r"^build: compiler_options: got .*; allowed: XLA's names"):
+            build(options)

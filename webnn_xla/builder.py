@@ -252,6 +252,7 @@ class MLGraphBuilder(OpMethods):
         alias: Mapping[str, str] | None = None,
         autotune: bool = False,
         decompose: bool = False,
+        compiler_options: Mapping[str, Any] | None = None,
     ) -> MLGraph:
         """Validates, lowers and compiles the graph that ``outputs`` depend on. The builder cannot be used afterwards.
 
@@ -265,21 +266,30 @@ class MLGraphBuilder(OpMethods):
                 on disk, for later builds too.
             decompose: ops that the specification emulates by simpler ops become those (extension): a second opinion, slower and
                 less exact than the lowerings.
+            compiler_options: XLA's, by name (extension); they go before those chosen by rule or ``autotune``.
 
         Errors: ArgumentError for no outputs, an empty name, a foreign operand, or an input or constant as an output
-        (use ``identity``): the builder stays usable. OperationError if XLA fails; it names the op and its label.
+        (use ``identity``): the builder stays usable. OperationError if XLA fails; it names the op and its label, or the
+        option that XLA does not know.
         """
         self._check_open("build")
         graph = self._graph(outputs)
         from webnn_xla.mlgraph import MLGraph
 
         MLGraph._check_alias(graph, alias)
+        for name, value in (compiler_options or {}).items():
+            if not isinstance(name, str) or not isinstance(value, (str, bool, int, float)):
+                raise ArgumentError(
+                    f"got {name!r}: {value!r}; allowed: XLA's names of options, with strings, booleans or numbers",
+                    operator="build",
+                    operand="compiler_options",
+                )
         if decompose:
             from webnn_xla.rewrites.decompose import decompose as rewrite
 
             graph = rewrite(graph)
         self._built = True
-        return MLGraph._build(self._context, graph, optimize=optimize, alias=alias, autotune=autotune)
+        return MLGraph._build(self._context, graph, optimize=optimize, alias=alias, autotune=autotune, options=compiler_options)
 
     def _graph(self, outputs: Mapping[str, MLOperand]) -> Graph:
         if not isinstance(outputs, Mapping) or not outputs:

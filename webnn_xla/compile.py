@@ -129,6 +129,8 @@ def _convert(array: Array, dtype: Any) -> Array:
 
 def _blame(graph: Graph, error: Exception) -> OperationError:
     text = str(error)
+    if "No such compile option" in text or "While setting option" in text:
+        return OperationError(text, operator="build", operand="compiler_options")
     node = next((node for node in graph.nodes if node.label and node.label in text), None)
     if node is None and graph.nodes:
         node = max(graph.nodes, key=lambda node: sum(value.descriptor.byte_length for value in node.outputs))

@@ -70,12 +70,13 @@ class MLGraph:
         optimize: rewrites.Optimize | None = None,
         alias: Mapping[str, str] | None = None,
         autotune: bool = False,
+        options: Mapping[str, Any] | None = None,
     ) -> MLGraph:
         started = time.perf_counter()
         names = context.rewrites if optimize is None else rewrites.chosen(optimize, "build")
         target = context.target if names else context.portable_target
         pairs = cls._check_alias(graph, alias)
-        program = Program(graph, target, context.device, names=names, cache=context.cache, alias=pairs)
+        program = Program(graph, target, context.device, names=names, options=options, cache=context.cache, alias=pairs)
         program.compile(autotune=autotune)
         ready = time.perf_counter()
         built = cls(context, graph, program)

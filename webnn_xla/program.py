@@ -124,7 +124,8 @@ class Program:
         self.main = _without_data(parts.with_fixed({value: Constant(array) for value, array in fixed.items()}))
         self.parameters, self._function = as_function(self.main, target)
         self.arguments = Arguments.of(self.parameters)
-        self.options = compiler_options(self.main, target) if options is None else dict(options)
+        self._given_options = dict(options or {})
+        self.options = compiler_options(self.main, target) | self._given_options
         self.executable: Any = None
 
     # Compiling
@@ -190,7 +191,7 @@ class Program:
 
     def _tune(self) -> None:
         """Sets ``options`` to the fastest of the candidates, measured here or remembered by the cache."""
-        choices = candidates(self.main, self.target)
+        choices = [choice | self._given_options for choice in candidates(self.main, self.target)]
         key = caching.key(self.main, self.target, self.device, "autotune", choices, self._layout())
         known = None if self.cache is None else self.cache.load(key, lambda raw: choices[int(raw)])
         if known is not None:
