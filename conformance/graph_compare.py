@@ -1,8 +1,10 @@
 """A user's graph in XLA and in oracles, op by op from the inputs on: where do they part?
 
     webnn-xla compare GRAPH --input NAME=FILE.npy --against stablehlo,tosa
+    webnn-xla compare MODEL.onnx --random --against onnxruntime,onnx-reference
 
-Every operand of the graph becomes an output, so that all values can be compared, in the order of the ops.
+Every operand of the graph becomes an output, so that all values can be compared, in the order of the ops. Oracles that run
+the ONNX model give every value that has a name there.
 """
 
 from __future__ import annotations
@@ -15,13 +17,16 @@ from typing import Any, Final
 import numpy as np
 
 from webnn_xla.conformance import interpreter, tosa_reference
+from webnn_xla.conformance.onnx_graph import OnnxModel
+from webnn_xla.conformance.oracle import Oracle
 from webnn_xla.context import MLContext
 from webnn_xla.errors import ArgumentError, NotSupportedError, WebNNError, printable
 from webnn_xla.graph import Graph, Node, Value
 
 Array = np.ndarray[Any, Any]
 
-ORACLES: Final = ("stablehlo", "tosa", "onnxruntime")
+ORACLES: Final = ("stablehlo", "tosa", "onnxruntime", "onnx-reference")
+ONNX_WORKER: Final = "webnn_xla.conformance.onnx_oracles"
 RELATIVE: Final = {"float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2}
 """How far values may be apart, relative to the largest magnitude in their tensor: errors of earlier ops add up."""
 
@@ -44,10 +49,13 @@ def compare_graph(
     against: Sequence[str],
     *,
     context: MLContext,
-    model: Path | None = None,
+    model: Path | OnnxModel | None = None,
     timeout: float = 120.0,
 ) -> list[Verdict]:
-    """Runs ``graph`` on ``inputs`` in XLA and in each oracle. ``model``: the ONNX file that the graph came from.
+    """Runs ``graph`` on ``inputs`` in XLA and in each oracle, which has ``timeout`` seconds.
+
+    ``model`` is the ONNX file that the graph came from, for oracles that run it. They give the outputs only; of an
+    ``OnnxModel``, which is the graph and its file together, every value of the model.
 
     Errors: ArgumentError for an unknown oracle, or inputs that do not fit. An oracle's failure is a verdict.
     """
@@ -57,22 +65,28 @@ def compare_graph(
     from webnn_xla.mlgraph import MLGraph
 
     whole = every_value(graph)
-    mine = MLGraph._build(context, whole, optimize=False).compute(inputs)
+    compiled = MLGraph._build(context, whole, optimize=False)
+    of_graph = {name: array for name, array in inputs.items() if name in graph.inputs}
+    mine = compiled.compute(inputs if model is None else of_graph)
     verdicts = []
     for name in against:
         try:
-            if name == "onnxruntime":
-                verdicts.append(_against_onnxruntime(graph, inputs, mine, whole, model))
+            if name.startswith("onnx"):
+                verdicts.append(_against_onnx(name, graph, inputs, mine, whole, model, timeout))
                 continue
             refused: set[str] = set()
             if name == "stablehlo":
-                theirs = interpreter.interpret_graph(whole, inputs, timeout=timeout)
+                interpreter.check_size(compiled, timeout)
+                theirs = interpreter.interpret_graph(whole, of_graph, timeout=timeout)
             else:
-                theirs, module = tosa_reference.run_tosa(whole, inputs, allow_partial=True, timeout=timeout)
+                theirs, module = tosa_reference.run_tosa(whole, of_graph, allow_partial=True, timeout=timeout)
                 refused = {str(refusal) for refusal in module.refusals}
             verdicts.append(_verdict(name, whole, mine, theirs, refused))
-        except (WebNNError, ImportError) as error:
-            verdicts.append(Verdict(name, None, f"not compared: {error}"))
+        except (WebNNError, ImportError, MemoryError) as error:
+            why = str(error) or type(error).__name__
+            if "took longer" in why:
+                why += f", which is not enough for {compiled.cost().flops:.2g} flops; --timeout gives it more"
+            verdicts.append(Verdict(name, None, f"not compared: {why}"))
     return verdicts
 
 
@@ -125,29 +139,38 @@ def _describe(graph: Graph, node: Node) -> str:
     return f"op {position}, {node.op.name}{label} ({operands})"
 
 
-def _against_onnxruntime(
-    graph: Graph, inputs: Mapping[str, Any], mine: Mapping[str, Array], whole: Graph, model: Path | None
+def _against_onnx(
+    oracle: str,
+    graph: Graph,
+    inputs: Mapping[str, Any],
+    mine: Mapping[str, Array],
+    whole: Graph,
+    model: Path | OnnxModel | None,
+    timeout: float,
 ) -> Verdict:
     if model is None:
-        raise NotSupportedError("onnxruntime runs the ONNX model that the graph came from: give it with --onnx MODEL.onnx")
-    try:
-        import onnxruntime
-    except ImportError:
-        raise NotSupportedError("not installed: pip install onnxruntime") from None
-    try:
-        session = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"])
-        names = [output.name for output in session.get_outputs()]
-        feed = {item.name: np.asarray(inputs[item.name]) for item in session.get_inputs() if item.name in inputs}
-        theirs = dict(zip(names, session.run(names, feed), strict=True))
-    except Exception as error:
-        raise NotSupportedError(f"onnxruntime failed: {error}") from error
+        raise NotSupportedError(
+            f"{oracle} runs the ONNX model that the graph came from: give it with --onnx MODEL.onnx, or in place of the graph"
+        )
+    given = {name: np.asarray(array) for name, array in inputs.items()}
+    if isinstance(model, OnnxModel):
+        path, tensors, names = model.path, model.tensors, list(model.tensors)
+        given |= model.fixed
+    else:
+        path, tensors, names = model, graph.outputs, []
+    with Oracle(ONNX_WORKER, timeout=timeout) as worker:
+        theirs = worker.ask((oracle, str(path), given, names))
     keys: dict[Value, str] = {value: key for key, value in whole.outputs.items()}
-    compared = [name for name in graph.outputs if name in theirs]
+    compared = [name for name in tensors if name in theirs]
     if not compared:
-        raise NotSupportedError(f"the model's outputs ({', '.join(map(printable, names))}) are not those of the graph")
+        listed = ", ".join(map(printable, theirs)) or "none"
+        raise NotSupportedError(f"the model's outputs ({listed}) are not those of the graph")
     for name in compared:
-        value = graph.outputs[name]
+        value = tensors[name]
         problem = differ(mine[keys[value]], np.asarray(theirs[name]), str(value.descriptor.data_type))
         if problem:
-            return Verdict("onnxruntime", False, f"output {printable(name)}: {problem}")
-    return Verdict("onnxruntime", True, f"all {len(compared)} outputs agree (only outputs are compared)")
+            where = f"{printable(name)}, {_describe(graph, graph.producers[value])}"
+            return Verdict(oracle, False, f"parts at {where}: {problem}" if names else f"output {where}: {problem}")
+    if names:
+        return Verdict(oracle, True, f"all {len(compared)} values agree that have a name in the model")
+    return Verdict(oracle, True, f"all {len(compared)} outputs agree (only outputs are compared)")

@@ -18,6 +18,9 @@ from webnn_xla.mlgraph import MLGraph
 SECONDS_PER_FLOP: Final = 1.2e-6
 """Measured: a 64 × 64 × 64 matmul takes 0.3 s. The interpreter visits elements one by one."""
 
+SECONDS_PER_BYTE: Final = 6e-8
+"""Of arguments, which travel as text."""
+
 WORKER: Final = "webnn_xla.conformance.stablehlo_interpreter"
 
 
@@ -30,13 +33,19 @@ def interpret(
     made before saves its start. Errors: OracleError, which says whether it crashed, overran ``timeout`` (seconds), or
     the graph is too large for it; ArgumentError for inputs that do not fit.
     """
-    estimate = graph.cost().flops * SECONDS_PER_FLOP
+    check_size(graph, timeout)
+    return interpret_graph(graph.graph, inputs, timeout=timeout, oracle=oracle)
+
+
+def check_size(graph: MLGraph, timeout: float) -> None:
+    """OracleError if the interpreter would take longer than ``timeout`` (seconds), by what XLA says that ``graph`` costs."""
+    cost = graph.cost()
+    estimate = cost.flops * SECONDS_PER_FLOP + cost.arguments * SECONDS_PER_BYTE
     if estimate > timeout:
         raise OracleError(
-            f"the graph is too large: about {estimate:.0f} s for {graph.cost().flops:.2g} flops; allowed: {timeout:g} s",
+            f"the graph is too large: about {estimate:.0f} s for {cost.flops:.2g} flops; allowed: {timeout:g} s",
             operator="interpret",
         )
-    return interpret_graph(graph.graph, inputs, timeout=timeout, oracle=oracle)
 
 
 def interpret_graph(

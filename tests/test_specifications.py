@@ -196,6 +196,65 @@ def test_oracles_that_cannot_be_asked(folder: Path) -> None:
     assert call("compare", folder, "--random", "--against", "nothing").exit_code == 2
 
 
+# An ONNX model
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A convolution, a branch of booleans, and weights in a file of their own."""
+    onnx = pytest.importorskip("onnx")
+    from tests.onnx_networks import Net
+
+    net = Net(opset=17)
+    x = net.input("x", ["batch", 3, 6, 6])
+    chosen = net.input("chosen", ["batch", 1], onnx.TensorProto.BOOL)
+    y = net.Relu(net.Conv(x, net.weight(4, 3, 3, 3), net.weight(4), kernel_shape=[3, 3]))
+    y = net.MatMul(net.Flatten(net.MaxPool(y, kernel_shape=[2, 2], strides=[2, 2])), net.weight(16, 300))
+    net.output("y", net.Softmax(net.Where(chosen, y, net.Neg(y)), axis=1))
+    path = tmp_path_factory.mktemp("model") / "model.onnx"
+    onnx.save_model(net.model(), path, save_as_external_data=True, location="model.bin", size_threshold=1024)
+    return path
+
+
+@has_tosa
+def test_every_value_of_a_model(model: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    against = "onnxruntime,onnx-reference,stablehlo,tosa"
+    result = call("compare", model, "--random", "--dim", "batch=2", "--against", against)
+    assert result.exit_code == 0, result.output
+    for oracle in ("onnxruntime", "onnx-reference"):
+        assert f"{oracle}: all 9 values agree that have a name in the model" in result.output
+    assert result.output.count("values agree\n") == 2
+
+
+def test_a_model_and_where_it_parts(model: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(OPS["relu"], "lowering", staticmethod(lambda input: input))
+    result = call("compare", model, "--random", "--dim", "batch=1", "--against", "onnx-reference")
+    assert result.exit_code == 1, result.output
+    assert re.search(r"onnx-reference: parts at Relu_\d+\.0, op \d+, relu \[Relu_\d+\]", result.output)
+    # Of a folder and its model, the outputs.
+    assert call("import", model, "-o", tmp_path / "graph", "--dim", "batch=1").exit_code == 0
+    result = call("compare", tmp_path / "graph", "--random", "--onnx", model, "--against", "onnx-reference")
+    assert result.exit_code == 1, result.output
+    assert "onnx-reference: output y, op" in result.output
+
+
+def test_a_model_without_its_oracle(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graph_compare, "ONNX_WORKER", "webnn_xla.conformance.no_such_worker")
+    result = call("compare", model, "--random", "--dim", "batch=1", "--against", "onnxruntime,onnx-reference")
+    assert result.exit_code == 2, result.output
+    assert result.output.count("not compared: no_such_worker: not installed") == 2
+    assert call("compare", model, "--random", "--against", "onnx-reference").exit_code == 2  # no size for batch
+
+
+def test_a_graph_that_is_too_large(model: Path) -> None:
+    result = call("compare", model, "--random", "--dim", "batch=4000", "--against", "stablehlo", "--timeout", "5")
+    assert result.exit_code == 2, result.output
+    assert re.search(
+        r"stablehlo: not compared: .*the graph is too large: about \d+ s for .* flops; allowed: 5 s", result.output
+    )
+
+
 # WPT vectors and StableHLO's own data
 
 

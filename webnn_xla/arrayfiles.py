@@ -1,4 +1,4 @@
-"""Arrays in .npy and .npz files, as ``webnn-xla run`` reads and writes them. Nothing in a file is run.
+"""Options of the command line that name arrays and sizes; .npy and .npz files. Nothing in a file is run.
 
 NumPy's format has no bfloat16, int4 and uint4: such arrays are stored as raw bytes (dtype ``V2``, ``V1``), and
 ``array.view(ml_dtypes.bfloat16)`` gives them back.
@@ -67,6 +67,32 @@ def random_inputs(wanted: Mapping[str, Descriptor], seed: int) -> dict[str, Arra
             numbers = np.asarray(rng.integers(0, high, descriptor.shape, np.int8, endpoint=True))
         arrays[name] = numbers.astype(kind.numpy)
     return arrays
+
+
+def sizes(options: Sequence[str] | None) -> dict[str, int]:
+    """The sizes that ``--dim NAME=SIZE`` options give to free dimensions."""
+    found: dict[str, int] = {}
+    for option in options or ():
+        name, equals, size = option.rpartition("=")
+        if not equals or not name or not size.isdigit():
+            raise ArgumentError(f"got {printable(option)}; allowed: NAME=SIZE", operand="--dim")
+        found[name] = int(size)
+    return found
+
+
+def numbers(options: Sequence[str] | None) -> dict[str, float]:
+    """The numbers that ``--value NAME=NUMBER`` options fix inputs to."""
+    found: dict[str, float] = {}
+    for option in options or ():
+        name, equals, text = option.rpartition("=")
+        try:
+            number = float(text)
+        except ValueError:
+            number, equals = 0.0, ""
+        if not equals or not name:
+            raise ArgumentError(f"got {printable(option)}; allowed: NAME=NUMBER", operand="--value")
+        found[name] = int(number) if number.is_integer() else number
+    return found
 
 
 def write_outputs(path: Path, arrays: Mapping[str, Array]) -> dict[str, Path]:

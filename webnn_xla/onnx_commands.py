@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from webnn_xla.errors import ArgumentError, NotSupportedError, printable
+from webnn_xla.errors import NotSupportedError, printable
 
 ModelPath = Annotated[Path, typer.Argument(help="An ONNX model.", show_default=False)]
 Dims = Annotated[list[str] | None, typer.Option("--dim", help="NAME=SIZE of a free dimension. May be given again.")]
@@ -39,13 +39,19 @@ def import_model(
 ) -> None:
     """Turn an ONNX model into a WebNN graph on disk: topology in JSON, weights in safetensors."""
     importer = _importer()
+    from webnn_xla import arrayfiles
     from webnn_xla.context import ML
     from webnn_xla.serialization import save
 
     with ML().create_context(device_type=device_type) as context:
         with _progress() as progress:
             graph = importer.from_onnx(
-                model, _dims(dim), values=_values(value), context=context, progress=progress, optimize=False
+                model,
+                arrayfiles.sizes(dim),
+                values=arrayfiles.numbers(value),
+                context=context,
+                progress=progress,
+                optimize=False,
             )
         save(graph, output)
         typer.echo(f"{printable(model.name)} → {output}: {graph.operation_count} ops, {len(graph.weights)} weights")
@@ -53,7 +59,9 @@ def import_model(
 
 def check(model: ModelPath, dim: Dims = None, value: Values = None) -> None:
     """Say what an ONNX model needs, and list every node that cannot be imported. Reads no weights. Exit status 1 if any."""
-    report = _importer().check_onnx(model, _dims(dim), values=_values(value))
+    from webnn_xla import arrayfiles
+
+    report = _importer().check_onnx(model, arrayfiles.sizes(dim), values=arrayfiles.numbers(value))
     typer.echo(str(report))
     raise typer.Exit(0 if report.ok else 1)
 
@@ -77,7 +85,7 @@ def run_model(
     from webnn_xla.importers.onnx.types import storage_of, to_storage
 
     with ML().create_context(device_type=device_type) as context:
-        sizes = _dims(dims)
+        sizes = arrayfiles.sizes(dims)
         with _progress() as progress:
             session = importer.Session(model, context=context, progress=progress)
             problems = [port.problem for port in session.inputs if port.dtype is None]
@@ -115,30 +123,6 @@ def _importer() -> Any:
     except ImportError as error:
         raise NotSupportedError(str(error)) from None
     return onnx
-
-
-def _dims(options: Sequence[str] | None) -> dict[str, int]:
-    sizes: dict[str, int] = {}
-    for option in options or ():
-        name, equals, size = option.rpartition("=")
-        if not equals or not name or not size.isdigit():
-            raise ArgumentError(f"got {printable(option)}; allowed: NAME=SIZE", operand="--dim")
-        sizes[name] = int(size)
-    return sizes
-
-
-def _values(options: Sequence[str] | None) -> dict[str, float]:
-    numbers: dict[str, float] = {}
-    for option in options or ():
-        name, equals, text = option.rpartition("=")
-        try:
-            number = float(text)
-        except ValueError:
-            number, equals = 0.0, ""
-        if not equals or not name:
-            raise ArgumentError(f"got {printable(option)}; allowed: NAME=NUMBER", operand="--value")
-        numbers[name] = int(number) if number.is_integer() else number
-    return numbers
 
 
 @contextmanager

@@ -85,6 +85,8 @@ class Importer:
         self.shapes = shapes
         self.fixed = dict(values or {})
         self.problems: list[Problem] = []
+        self.values: Mapping[str, Value | Gap] = {}
+        """Values of the main graph by the names of the model, after ``run``."""
         self.weights: dict[str, Callable[[], Array]] = {}
         self._names: set[str] = set()
         self._tensors: dict[tuple[str, ...], Tensor] = {}
@@ -98,6 +100,7 @@ class Importer:
     def run(self) -> dict[str, Tensor]:
         """Imports the main graph. Raises one error with every problem, if there is any."""
         env = Env(self.model.opsets)
+        self.values = env.values
         graph = self.model.proto.graph
         for port in self.model.inputs:
             if port.dtype is None:
