@@ -131,6 +131,7 @@ class MLContext:
             )
         self.max_tensor_byte_length = max_tensor_byte_length
         self._destroyed = False
+        self._kinds: dict[MLOperandDescriptor, object] = {}
         self._pending: set[Future[Any]] = set()
         # Tensors and graphs, to release their memory when the context is destroyed.
         self._owned: WeakSet[MLTensor | MLGraph] = WeakSet()
@@ -238,6 +239,9 @@ class MLContext:
         descriptor that differs; InvalidStateError for a destroyed graph or a lost context.
         Source: https://www.w3.org/TR/webnn/#api-mlcontext-dispatch
         """
+        if type(graph) is MLGraph and graph._context is self and graph._dispatch_bound(inputs, outputs):
+            return
+        # Something is wrong, or takes more work.
         self._check_alive("dispatch")
         if not isinstance(graph, MLGraph) or graph.context is not self:
             raise ArgumentError("got no graph of this context", operator="dispatch", operand="graph")
@@ -345,6 +349,10 @@ class MLContext:
         """A new, writeable NumPy array with the data; waits for it."""
         host = np.array(np.asarray(array), copy=True, order="C")
         return host if host.dtype == descriptor.data_type.numpy else host.astype(descriptor.data_type.numpy)
+
+    def _kind(self, descriptor: MLOperandDescriptor) -> object:
+        """One object for each descriptor, and another for each context."""
+        return self._kinds.setdefault(descriptor, object())
 
     def _zeros(self, descriptor: MLOperandDescriptor) -> jax.Array:
         with devices.x64():

@@ -29,6 +29,23 @@ WORKERS = ThreadPoolExecutor(max_workers=2, thread_name_prefix="webnn-read")
 """Threads for asynchronous reads; they start on first use."""
 
 
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """What a dispatch compares the tensors with, and calls. Kinds are those of ``MLTensor._kind``."""
+
+    call: Callable[..., Any]
+    given: tuple[tuple[str, object], ...]
+    """Inputs in the program's order: name and kind."""
+    taken: tuple[tuple[str, object, int], ...]
+    """Outputs: name, kind, and the index of the program's output."""
+    paired: tuple[tuple[str, str], ...]
+    """Inputs and outputs that are to be the same tensor."""
+    inputs: int
+    outputs: int
+    distinct: int
+    """How many tensors there are."""
+
+
 @dataclass(frozen=True)
 class Cost:
     """What XLA says a graph costs. ``flops`` a run; the others in bytes."""
@@ -53,6 +70,7 @@ class MLGraph:
         self.output_descriptors: dict[str, MLOperandDescriptor] = {n: v.descriptor for n, v in graph.outputs.items()}
         self._names = graph.named_constants()
         self._arguments: list[Any] = []
+        self._binding: Binding | None = None
         self._graph = graph
         self._missing: set[str] = set()
         self._alias = dict(program.alias)
@@ -260,6 +278,23 @@ class MLGraph:
         if not missing:
             self._arguments = self._program.bind({value: constant.data for value, constant in graph.constants.items()}, put)
         self._graph, self._missing = graph, missing
+        self._binding = None
+
+    def _bindings(self) -> Binding:
+        """Made after the first run, when JAX's executable has a call without Python in between."""
+        kind, order, executable = self._context._kind, self._program.output_order, self._program.executable
+        return Binding(
+            getattr(executable, "_call", None) or executable,
+            tuple((name, kind(descriptor)) for name, descriptor in self.input_descriptors.items()),
+            tuple(
+                (name, kind(descriptor), index if order is None else order[index])
+                for index, (name, descriptor) in enumerate(self.output_descriptors.items())
+            ),
+            tuple((source, result) for result, source in self._alias.items()),
+            len(self.input_descriptors),
+            len(self.output_descriptors),
+            len(self.input_descriptors) + len(self.output_descriptors) - len(self._alias),
+        )
 
     # Running
 
@@ -334,61 +369,57 @@ class MLGraph:
     def destroy(self) -> None:
         """Releases the executable and the weights. Results of earlier dispatches stay. May be called twice."""
         self._destroyed = True
-        self._program.executable = None
+        self._program.executable = self._binding = None
         self._arguments = []
         self._graph = self._graph.replace_constants(dict.fromkeys(self._graph.constants))
 
     # Helpers
 
-    def _dispatch(self, inputs: Mapping[str, MLTensor], outputs: Mapping[str, MLTensor]) -> None:
-        arrays = self._quick(inputs, outputs)
-        if arrays is None:
-            self._check_tensors(inputs, outputs)
-            arrays = [inputs[name]._array for name in self.input_descriptors]
-            for result, source in self._alias.items():
+    def _dispatch_bound(self, inputs: Mapping[str, MLTensor], outputs: Mapping[str, MLTensor]) -> bool:
+        """Runs on these tensors if all is as it should be; False, and nothing is done, where ``_dispatch`` must look closer."""
+        binding = self._binding
+        if binding is None:
+            return False
+        try:
+            if (
+                len(inputs) != binding.inputs
+                or len(outputs) != binding.outputs
+                or len({*inputs.values(), *outputs.values()}) != binding.distinct
+            ):
+                return False
+            for source, result in binding.paired:
                 if inputs[source] is not outputs[result]:
-                    # The program writes over its argument, but this tensor keeps its data.
-                    index = list(self.input_descriptors).index(source)
-                    arrays[index] = arrays[index].copy()
+                    return False
+            arrays = [*self._arguments]
+            for name, kind in binding.given:
+                tensor = inputs[name]
+                if tensor._kind is not kind:
+                    return False
+                arrays.append(tensor._array if tensor._value is None else tensor._value)
+            for name, kind, _ in binding.taken:
+                if outputs[name]._kind is not kind:
+                    return False
+        except (KeyError, TypeError, IndexError, AttributeError):
+            return False
+        try:
+            results = binding.call(*arrays)
+        except Exception as error:
+            raise OperationError(f"running the graph failed: {error}", operator="dispatch") from error
+        for name, _, index in binding.taken:
+            outputs[name]._value = results[index]
+        return True
+
+    def _dispatch(self, inputs: Mapping[str, MLTensor], outputs: Mapping[str, MLTensor]) -> None:
+        self._check_tensors(inputs, outputs)
+        arrays = [inputs[name]._array for name in self.input_descriptors]
+        for result, source in self._alias.items():
+            if inputs[source] is not outputs[result]:
+                # The program writes over its argument, but this tensor keeps its data.
+                index = list(self.input_descriptors).index(source)
+                arrays[index] = arrays[index].copy()
         results = self._call(arrays)
         for index, name in enumerate(self.output_descriptors):
             outputs[name]._value = results[index]
-
-    def _quick(self, inputs: Mapping[str, MLTensor], outputs: Mapping[str, MLTensor]) -> list[Any] | None:
-        """The input arrays, if all is as it should be; None where the thorough checks have to say what is not."""
-        given, taken = self.input_descriptors, self.output_descriptors
-        if self._destroyed or self._missing or self._alias:
-            return None
-        context = self._context
-        arrays = []
-        try:
-            if len(inputs) != len(given) or len(outputs) != len(taken):
-                return None
-            for name in given:
-                tensor = inputs[name]
-                if not (
-                    type(tensor) is MLTensor
-                    and tensor._context is context
-                    and not tensor._destroyed
-                    and not tensor._constant
-                    and (tensor._descriptor is given[name] or tensor._descriptor == given[name])
-                ):
-                    return None
-                arrays.append(tensor._array if tensor._value is None else tensor._value)
-            for name in taken:
-                tensor = outputs[name]
-                if not (
-                    type(tensor) is MLTensor
-                    and tensor._context is context
-                    and not tensor._destroyed
-                    and not tensor._constant
-                    and (tensor._descriptor is taken[name] or tensor._descriptor == taken[name])
-                ):
-                    return None
-        except (KeyError, TypeError, IndexError, AttributeError):
-            return None
-        distinct = {id(tensor) for tensors in (inputs, outputs) for tensor in tensors.values()}
-        return arrays if len(distinct) == len(given) + len(taken) else None
 
     def _check_tensors(self, inputs: Mapping[str, MLTensor], outputs: Mapping[str, MLTensor]) -> None:
         self._check_alive("dispatch")
@@ -418,6 +449,8 @@ class MLGraph:
             results = self._program.executable(*self._arguments, *arrays)
         except Exception as error:
             raise OperationError(f"running the graph failed: {error}", operator="dispatch") from error
+        if self._binding is None:
+            self._binding = self._bindings()
         order = self._program.output_order
         return results if order is None else [results[index] for index in order]
 

@@ -29,6 +29,7 @@ class MLTensor:
         "_context",
         "_descriptor",
         "_destroyed",
+        "_kind",
         "_pending",
         "_readable",
         "_value",
@@ -53,6 +54,9 @@ class MLTensor:
         self._readable = readable
         self._writable = writable
         self._constant = constant
+        # One object for all tensors of the context that a dispatch may bind in each other's place, so that it can tell
+        # with one comparison; None if it may not bind this one.
+        self._kind = None if constant else context._kind(descriptor)
         context._owned.add(self)
 
     @property
@@ -102,7 +106,7 @@ class MLTensor:
     def destroy(self) -> None:
         """Releases the data, and rejects reads that are pending. May be called twice."""
         self._destroyed = True
-        self._value = None
+        self._kind = self._value = None
         for future in tuple(self._pending):
             fail(future, InvalidStateError("the tensor was destroyed before it was read", operator="read_tensor"))
         self._pending.clear()
