@@ -5,12 +5,13 @@
 The files are those of ``stablehlo/testdata`` in a checkout of openxla/stablehlo: modules whose ``main`` calls ``inputs`` and
 ``expected``, computes, and compares with custom calls ``check.expect_close``, ``check.expect_almost_eq`` and
 ``check.expect_eq``. XLA has no such custom calls: ``main`` is changed to return what they compare. Cases with dynamic shapes
-are skipped.
+or quantized types, and files that only test serialization, are skipped.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,33 +56,37 @@ class TestdataReport:
         }
 
     def __str__(self) -> str:
-        return f"{len(self.passed)} passed, {len(self.failed)} failed, {len(self.skipped)} skipped"
+        why = ", ".join(f"{reason}: {count}" for reason, count in Counter(self.skipped.values()).most_common())
+        skipped = f"{len(self.skipped)} skipped" + (f" ({why})" if why else "")
+        return f"{len(self.passed)} passed, {len(self.failed)} failed, {skipped}"
 
 
 def run(directory: Path, progress: Callable[[str, int, int], None] | None = None) -> TestdataReport:
-    """Runs all ``*.mlir`` files in ``directory`` (a checkout, or the folder itself). DataError if there are none."""
+    """Runs all ``*.mlir`` files below ``directory`` (a checkout, or the folder itself). DataError if there are none."""
     directory = Path(directory)
     inner = directory / "stablehlo" / "testdata"
-    files = sorted((inner if inner.is_dir() else directory).glob("*.mlir"))
+    root = inner if inner.is_dir() else directory
+    files = sorted(root.rglob("*.mlir"))
     if not files:
         raise DataError(f"{directory}: there are no .mlir files here or in stablehlo/testdata")
     report = TestdataReport()
     for index, path in enumerate(files):
+        name = path.relative_to(root).as_posix()
         if progress:
             progress(path.stem, index, len(files))
         try:
             text = path.read_text(encoding="utf-8", errors="replace")
             reason = skip_reason(text)
             if reason:
-                report.skipped[path.name] = reason
+                report.skipped[name] = reason
                 continue
             problem = run_case(text)
         except Exception as error:  # whatever it is, it is a failure of this file and not the end of the run
             problem = f"{type(error).__name__}: {error}"
         if problem:
-            report.failed[path.name] = problem[:500]
+            report.failed[name] = problem[:500]
         else:
-            report.passed.append(path.name)
+            report.passed.append(name)
     return report
 
 
@@ -89,6 +94,8 @@ def skip_reason(text: str) -> str:
     """Why a file is not a static case; empty if it is one."""
     if "@check.expect_" not in text and "check.expect_" not in text:
         return "compares nothing"
+    if "!quant." in text:
+        return "quantized types"
     if re.search(r"tensor<[^>]*\?", text) or "stablehlo.dynamic_reshape" in text:
         return "dynamic shapes"
     return ""
