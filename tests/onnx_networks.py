@@ -343,6 +343,41 @@ def clip_text(size: int = 32, heads: int = 4, words: int = 50, dtype: type = np.
     return net.model()
 
 
+def diffusion_text_encoder(size: int = 32, heads: int = 4, words: int = 50, positions: int = 16) -> onnx.ModelProto:
+    """As diffusion pipelines export it: heads folded into the batch, a mask of the lowest number made by comparison."""
+    net = Net(12, opset=14)
+    ids = net.input("input_ids", ["batch", "sequence"], TensorProto.INT32)
+    batch, length = net.dim(ids, 0), net.dim(ids, 1)
+    rows, columns = (net.Unsqueeze(n, net.ints(0)) for n in (batch, length))
+    flat = net.Reshape(ids, net.Concat(net.ints(-1), columns, axis=0))
+    places = net.Slice(net.const(np.arange(positions)[None]), net.ints(0), columns, net.ints(1))
+    x = net.Gather(net.weight(words, size, scale=0.5), flat)
+    x = net.Add(x, net.Gather(net.weight(positions, size, scale=0.1), places))
+    line = net.Range(net.const(np.array(0)), length, net.const(np.array(1)))
+    seen = net.Less(line, net.Reshape(net.Add(line, net.const(np.array(1))), net.Concat(columns, net.ints(1), axis=0)))
+    square = net.Concat(columns, columns, axis=0)
+    lowest = net.Expand(net.const(float(np.finfo(np.float32).min)), square)
+    mask = net.Unsqueeze(net.Where(seen, net.const(0.0), lowest), net.ints(0, 1))
+    mask = net.Expand(mask, net.Concat(rows, net.ints(1), square, axis=0))
+    whole = net.Concat(rows, net.ints(heads), square, axis=0)
+    each = net.Concat(net.Unsqueeze(net.Mul(batch, net.const(np.array(heads))), net.ints(0)), columns, net.ints(-1), axis=0)
+    for _ in range(2):
+        h = net.old_layer_norm(x, size)
+        q, k, v = (net.linear(h, size, size) for _ in range(3))
+        q = net.Mul(q, net.const((size // heads) ** -0.5))
+        q, k, v = (net.Reshape(net.heads(t, heads, size), each) for t in (q, k, v))
+        scores = net.Add(net.Reshape(net.MatMul(q, net.Transpose(k, perm=[0, 2, 1])), whole), mask)
+        weights = net.Softmax(net.Reshape(scores, each), axis=-1)
+        shape = net.Concat(rows, net.ints(heads), columns, net.ints(size // heads), axis=0)
+        y = net.Transpose(net.Reshape(net.MatMul(weights, v), shape), perm=[0, 2, 1, 3])
+        y = net.Reshape(y, net.Concat(rows, columns, net.ints(size), axis=0))
+        x = net.Add(x, net.linear(y, size, size))
+        h = net.linear(net.old_layer_norm(x, size), size, 4 * size)
+        x = net.Add(x, net.linear(net.Mul(h, net.Sigmoid(net.Mul(h, net.const(1.702)))), 4 * size, size))
+    net.output("last_hidden_state", net.old_layer_norm(x, size))
+    return net.model()
+
+
 def clip_image(size: int = 32, heads: int = 4, patch: int = 8) -> onnx.ModelProto:
     """Patches by convolution, a class token, layers, a projection."""
     net = Net(8)

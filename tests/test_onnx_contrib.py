@@ -15,7 +15,7 @@ runtime = pytest.importorskip("onnxruntime")
 from onnx import helper, numpy_helper  # noqa: E402
 
 RNG = np.random.default_rng(0)
-CONSTANT = ("B", "scales", "zero_points", "weight", "qweight", "W", "total_sequence_length", "data")
+CONSTANT = ("B", "scales", "zero_points", "weight", "qweight", "W", "total_sequence_length", "data", "diagonal")
 """Inputs that are weights of the model, not inputs of the graph."""
 
 
@@ -30,6 +30,15 @@ def u8(*shape: int) -> Any:
 def i8(*shape: int) -> Any:
     """Seven bits: with eight, onnxruntime saturates intermediate sums on some processors."""
     return RNG.integers(-64, 64, shape).astype(np.int8)
+
+
+def quantized(op: str, *arrays: Any, scale: float, zero: int, kind: Any = np.uint8, **attributes: Any) -> Any:
+    """A node of quantized operands, each with a scale and a zero point, and those of the result."""
+    result = {"ys": np.float32(scale), "yz": kind(zero)}
+    inputs: dict[str, Any] = dict(result) if op == "QLinearConcat" else {}
+    for k, array in enumerate(arrays):
+        inputs |= {f"x{k}": array, f"s{k}": np.float32(0.02 * (k + 1)), f"z{k}": array.dtype.type(7 * k + 3)}
+    return op, inputs | result, 1, attributes
 
 
 def gqa(batch: int, new: int, past: int, total: int, lengths: list[int], packed: bool = False, **attributes: Any) -> Any:
@@ -172,6 +181,31 @@ CASES: dict[str, Any] = {
         1,
         {},
     ),
+    "qlinear mul": quantized("QLinearMul", i8(2, 3), i8(3), scale=0.05, zero=-4, kind=np.int8),
+    "qlinear sigmoid": quantized("QLinearSigmoid", u8(3, 7), scale=1 / 256, zero=0),
+    "qlinear leaky relu": quantized("QLinearLeakyRelu", i8(3, 7), scale=0.03, zero=5, kind=np.int8, alpha=0.2),
+    "qlinear pool": quantized("QLinearGlobalAveragePool", u8(2, 3, 4, 5), scale=0.01, zero=9),
+    "qlinear pool last": quantized("QLinearGlobalAveragePool", u8(2, 4, 5, 3), scale=0.01, zero=9, channels_last=1),
+    "qlinear concat": quantized("QLinearConcat", u8(2, 3), u8(2, 4), u8(2, 1), scale=0.05, zero=20, axis=1),
+    "dynamic matmul": (
+        "DynamicQuantizeMatMul",
+        {"a": f(3, 24), "B": i8(24, 5), "scales": np.float32(0.02), "zero_points": np.int8(3), "bias": f(5)},
+        1,
+        {},
+    ),
+    "quantize": ("QuantizeLinear", {"x": f(2, 5), "s": np.float32(0.02), "z": np.int8(3)}, 1, {}),
+    "quantize axis": (
+        "QuantizeLinear", {"x": f(3, 5), "s": np.float32([0.02, 0.01, 0.04]), "z": np.uint8([3, 128, 90])}, 1, {"axis": 0}
+    ),
+    "dequantize": ("DequantizeLinear", {"x": i8(2, 5), "s": np.float32(0.02), "z": np.int8(3)}, 1, {}),
+    "transpose matmul": ("TransposeMatMul", {"a": f(2, 4, 3), "b": f(2, 4, 5)}, 1, {"transA": 1, "alpha": 2.0}),
+    "trilu": ("Trilu", {"x": f(2, 4, 5), "diagonal": np.array(-1)}, 1, {"upper": 0}),
+    "grid sample": (
+        "GridSample",
+        {"x": f(1, 2, 5, 6), "grid": RNG.uniform(-1.2, 1.2, (1, 3, 4, 2)).astype(np.float32)},
+        1,
+        {"mode": "bilinear", "padding_mode": "border", "align_corners": 1},
+    ),
     "gather block": (
         "GatherBlockQuantized",
         {"data": u8(6, 16), "indices": np.array([[1, 5], [0, 2]]), "scales": f(6, 2), "zero_points": u8(6, 1)},
@@ -192,7 +226,9 @@ def made(op: str, inputs: dict[str, Any], outputs: int, attributes: dict[str, An
         for name, array in given.items()
         if name not in CONSTANT
     ]
-    kinds = [1 if op != "QLinearAdd" else 2, 1 if op != "EmbedLayerNormalization" else 6, 1]
+    quantized = op.startswith("Q") and op != "QuickGelu"
+    zero = next((given[name] for name in ("yz", "z") if name in given), np.uint8(0))
+    kinds = [helper.np_dtype_to_tensor_dtype(zero.dtype) if quantized else 1, 1 if op != "EmbedLayerNormalization" else 6, 1]
     results = [helper.make_tensor_value_info(f"y{k}", kinds[k], None) for k in range(outputs)]
     constants = [numpy_helper.from_array(array, name) for name, array in given.items() if name in CONSTANT]
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
@@ -212,3 +248,50 @@ def test_an_operator_agrees_with_onnxruntime(name: str) -> None:
     for key, want in wanted.items():
         assert (got[key].dtype, got[key].shape) == (want.dtype, want.shape)
         np.testing.assert_allclose(got[key].astype(np.float64), want.astype(np.float64), rtol=2e-4, atol=2e-4, err_msg=key)
+
+
+# Operators that onnxruntime has for other processors only: against NumPy in float64.
+
+
+def grouped(x: Any, gamma: Any, beta: Any, groups: int, silu: bool, last: bool) -> Any:
+    """Group normalization of channels that are last, or second."""
+    x = np.moveaxis(x, -1, 1) if last else x
+    each = x.reshape(x.shape[0], groups, -1).astype(np.float64)
+    normal = (each - each.mean(-1, keepdims=True)) / np.sqrt(each.var(-1, keepdims=True) + 1e-5)
+    y = normal.reshape(x.shape) * gamma[:, None, None] + beta[:, None, None]
+    y = y / (1 + np.exp(-y)) if silu else y
+    return np.moveaxis(y, 1, -1) if last else y
+
+
+@pytest.mark.parametrize("last", [True, False], ids=["channels last", "channels second"])
+@pytest.mark.parametrize("skip", ["", "whole", "pixel", "flat"])
+def test_group_norm(last: bool, skip: str) -> None:
+    channels, spatial, silu = 8, (3, 5), skip in ("", "flat")
+    wide = (2, *spatial, channels) if last else (2, channels, *spatial)
+    inputs = {"x": f(*wide), "gamma": f(channels), "beta": f(channels)}
+    total = inputs["x"]
+    if skip:
+        each = (2, 1, 1, channels) if last else (2, channels, 1, 1)
+        inputs["skip"] = f(*{"whole": wide, "pixel": each, "flat": (2, channels)}[skip])
+        total = total + (inputs["skip"].reshape(each) if skip == "flat" else inputs["skip"])
+        if skip != "whole":
+            inputs["bias"] = f(channels)
+            total = total + (inputs["bias"] if last else inputs["bias"][:, None, None])
+    attributes = {"groups": 4, "activation": int(silu), "channels_last": int(last)}
+    proto, given = made("SkipGroupNorm" if skip else "GroupNorm", inputs, 2 if skip else 1, attributes)
+    got = webnn.Session(proto, optimize=False).run(given)
+    np.testing.assert_allclose(got["y0"], grouped(total, inputs["gamma"], inputs["beta"], 4, silu, last), rtol=1e-4, atol=1e-5)
+    if skip:
+        np.testing.assert_allclose(got["y1"], total, rtol=1e-6, atol=1e-6)
+
+
+def test_bias_add_and_bias_split_gelu() -> None:
+    from scipy.special import erf
+
+    x, bias, skip = f(2, 3, 8), f(8), f(2, 3, 8)
+    proto, given = made("BiasAdd", {"x": x, "bias": bias, "skip": skip}, 1, {})
+    np.testing.assert_allclose(webnn.Session(proto).run(given)["y0"], x + bias + skip, rtol=1e-6)
+    proto, given = made("BiasSplitGelu", {"x": x, "bias": bias}, 1, {})
+    left, right = np.split((x + bias).astype(np.float64), 2, axis=-1)
+    want = left * right * (1 + erf(right / np.sqrt(2))) / 2
+    np.testing.assert_allclose(webnn.Session(proto).run(given)["y0"], want, rtol=1e-5, atol=1e-6)

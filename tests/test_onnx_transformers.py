@@ -63,6 +63,7 @@ def single_pass() -> dict[str, tuple[Callable[[], onnx.ModelProto], Inputs]]:
         "whisper encoder": (networks.whisper_encoder, {"input_features": normal(rng, 2, 20, 30)}),
         "t5": (networks.t5, {"input_ids": ids, "attention_mask": mask, "decoder_input_ids": ids[:, :4]}),
         "clip text": (networks.clip_text, {"input_ids": ids}),
+        "diffusion text encoder": (networks.diffusion_text_encoder, {"input_ids": ids.astype(np.int32)}),
         "clip image": (networks.clip_image, {"pixel_values": normal(rng, 2, 3, 32, 32)}),
         "unet": (networks.unet, {"sample": normal(rng, 1, 4, 8, 8), **conditions}),
         "vae decoder": (networks.vae_decoder, {"latent_sample": normal(rng, 1, 4, 8, 8)}),

@@ -140,13 +140,16 @@ def _grouped(n: Node, x: Tensor, groups: int, epsilon: float) -> Tensor:
 def group_norm_contrib(n: Node) -> list[Tensor | None]:
     x, gamma, beta = n[0], n[1], n[2]
     total = x
+    last = bool(n.attr("channels_last", 1))
+    spatial = [1] * (x.rank - 2)
     if n.op == "SkipGroupNorm":
         skip, bias = n[3], n.get(4)
-        total = n.add(x, skip if skip.rank == x.rank else n.to(skip, [skip.shape[0], 1, 1, skip.shape[1]]))
-        total = total if bias is None else n.add(total, bias)
-    last = bool(n.attr("channels_last", 1))
+        if skip.rank == 2:  # one number for each channel
+            skip = n.to(skip, [skip.shape[0], *spatial, skip.shape[1]] if last else [*skip.shape, *spatial])
+        total = n.add(x, skip)
+        total = total if bias is None else n.add(total, bias if last else n.to(bias, [bias.size, *spatial]))
     moved = n.permuted(total, [0, x.rank - 1, *range(1, x.rank - 1)]) if last else total
-    trailing = [gamma.size] + [1] * (x.rank - 2)
+    trailing = [gamma.size, *spatial]
     y = _grouped(n, moved, n.need("groups", int), n.attr("epsilon", 1e-5))
     y = n.add(n.mul(y, n.to(n.floats(gamma), trailing)), n.to(n.floats(beta), trailing))
     if n.attr("activation", 0):
