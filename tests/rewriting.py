@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from quick import QUICK
 
 import webnn_xla as webnn
 
@@ -19,7 +20,7 @@ class Comparison:
     def __init__(self, context: webnn.MLContext, make: Make, *names: str) -> None:
         builders = [webnn.MLGraphBuilder(context) for _ in range(2)]
         self.rewritten = builders[0].build(make(builders[0]), optimize=set(names))
-        self.written = builders[1].build(make(builders[1]), optimize=False)
+        self.written = builders[1].build(make(builders[1]), optimize=False, compiler_options=QUICK)
         self.names = names
 
     @property

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from quick import QUICK
 
 import webnn_xla as webnn
 from webnn_xla.conformance.reference import REFERENCES, Case, Scaled
@@ -66,7 +67,7 @@ def test_agrees_with_float64(op: str, context: webnn.MLContext) -> None:
         cases = [case for given in REFERENCES[op].cases(data_type, rng) if (case := moderate(given)) is not None]
         cases = [cases[int(i)] for i in np.linspace(0, len(cases) - 1, min(len(cases), 5))]
         assert cases
-        for outcome in run_cases(context, OPS[op], data_type, cases, decompose=True, optimize=False):
+        for outcome in run_cases(context, OPS[op], data_type, cases, decompose=True, optimize=False, compiler_options=QUICK):
             for got, want in zip(outcome.got, outcome.wanted, strict=True):
                 value, scale = want if isinstance(want, Scaled) else (np.asarray(want), 1)
                 assert got.shape == value.shape, outcome

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from quick import QUICK
 
 import webnn_xla as webnn
 from webnn_xla.lowering.recurrent import UNROLLED_STEPS
@@ -27,7 +28,7 @@ def build(context: webnn.MLContext, op: str, operands: dict[str, Array], **optio
         options = {"steps": operands["input"].shape[0], **options}
     made = getattr(builder, op)(**inputs, hidden_size=operands["recurrent_weight"].shape[-1], **options)
     made = made if isinstance(made, list) else [made]
-    return builder.build({str(index): operand for index, operand in enumerate(made)})
+    return builder.build({str(index): operand for index, operand in enumerate(made)}, compiler_options=QUICK)
 
 
 def run(context: webnn.MLContext, op: str, operands: dict[str, Array], **options: Any) -> list[Array]:
