@@ -9,7 +9,7 @@ import numpy as np
 
 from webnn_xla import buffers
 from webnn_xla.conformance.oracle import Oracle, OracleError
-from webnn_xla.dtypes import Descriptor
+from webnn_xla.dtypes import Descriptor, carried
 from webnn_xla.errors import ArgumentError
 from webnn_xla.export import canonical_text
 from webnn_xla.graph import Graph
@@ -52,12 +52,12 @@ def interpret_graph(
     graph: Graph, inputs: Mapping[str, Any], *, timeout: float = 60.0, oracle: Oracle | None = None
 ) -> dict[str, np.ndarray[Any, Any]]:
     """``interpret`` of a graph that was not compiled. How large it is is not checked before."""
-    arrays = {name: to_carrier(_view(inputs, name, value.descriptor), value.descriptor) for name, value in graph.inputs.items()}
+    arrays = {name: carried(_view(inputs, name, value.descriptor)) for name, value in graph.inputs.items()}
     text, values = canonical_text(graph)
     data = [graph.constants[value].data for value in values]
     if any(array is None for array in data):
         raise ArgumentError("the graph has weights that are not loaded; call load_weights", operator="interpret")
-    arguments = [to_carrier(np.asarray(array), value.descriptor) for array, value in zip(data, values, strict=True)]
+    arguments = [carried(np.asarray(array)) for array in data]
     request = (text, [*arguments, *arrays.values()])
     if oracle is not None:
         results = oracle.ask(request, timeout=timeout)
@@ -71,11 +71,6 @@ def _view(inputs: Mapping[str, Any], name: str, descriptor: Descriptor) -> np.nd
     if name not in inputs:
         raise ArgumentError(f"got no {name}; allowed: all inputs of the graph", operator="interpret", operand="inputs")
     return buffers.view(inputs[name], descriptor, name)
-
-
-def to_carrier(array: np.ndarray[Any, Any], descriptor: Descriptor) -> np.ndarray[Any, Any]:
-    """``array`` as a program takes it: 4-bit integers in a byte each."""
-    return array if array.dtype == descriptor.data_type.carrier else array.astype(descriptor.data_type.carrier)
 
 
 def from_carriers(graph: Graph, results: list[np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:

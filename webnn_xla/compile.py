@@ -15,6 +15,7 @@ import numpy as np
 from jax import Array
 
 from webnn_xla import devices
+from webnn_xla.dtypes import Descriptor
 from webnn_xla.errors import OperationError, WebNNError, printable
 from webnn_xla.graph import Graph, Node, Value
 from webnn_xla.lowering.op import Target
@@ -103,15 +104,19 @@ def lower(graph: Graph, target: Target, device: jax.Device) -> Lowered:
     def webnn_graph(arguments: list[Array], inputs: list[Array]) -> list[Array]:
         return function(arguments, inputs)
 
-    sharding = jax.sharding.SingleDeviceSharding(device)
-
-    def struct(value: Value) -> jax.ShapeDtypeStruct:
-        return jax.ShapeDtypeStruct(value.descriptor.shape, value.descriptor.data_type.carrier, sharding=sharding)
-
     with devices.x64():
         jitted = jax.jit(webnn_graph, keep_unused=True)
-        stage = jitted.lower([struct(value) for value in parameters], [struct(value) for value in graph.inputs.values()])
+        stage = jitted.lower(
+            [struct(value.descriptor, device) for value in parameters],
+            [struct(value.descriptor, device) for value in graph.inputs.values()],
+        )
     return Lowered(graph, parameters, stage)
+
+
+def struct(descriptor: Descriptor, device: jax.Device | None = None) -> jax.ShapeDtypeStruct:
+    """What a program is traced with for a tensor, on ``device`` if it is given."""
+    sharding = None if device is None else jax.sharding.SingleDeviceSharding(device)
+    return jax.ShapeDtypeStruct(tuple(descriptor.shape), descriptor.data_type.carrier, sharding=sharding)
 
 
 def compile_stage(graph: Graph, stage: Any, options: dict[str, Any] | None = None) -> Any:

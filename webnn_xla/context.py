@@ -23,7 +23,7 @@ from jax import lax
 from webnn_xla import buffers, devices, rewrites
 from webnn_xla import cache as caching
 from webnn_xla.builder import MLGraphBuilder
-from webnn_xla.dtypes import MLOperandDataType, MLOperandDescriptor
+from webnn_xla.dtypes import MLOperandDescriptor, carried
 from webnn_xla.errors import ArgumentError, InvalidStateError, OperationError, located
 from webnn_xla.limits import op_support_limits
 from webnn_xla.lowering.op import Target
@@ -338,8 +338,7 @@ class MLContext:
     def _to_device(self, array: Any) -> jax.Array:
         """``array`` on the device; aligned host memory that nobody else holds is taken without a copy on CPU."""
         if isinstance(array, np.ndarray):
-            carrier = MLOperandDataType.of(array.dtype).carrier
-            array = array if array.dtype == carrier else array.view(carrier)
+            array = carried(array)
         with devices.x64():
             put: jax.Array = jax.device_put(array, self.device)
             return put

@@ -106,6 +106,12 @@ SPEC_TYPES: Final = tuple(member for member in MLOperandDataType if not member.i
 EXTENSION_TYPES: Final = tuple(member for member in MLOperandDataType if member.is_extension)
 
 
+def carried(array: Any) -> Any:
+    """``array`` as it crosses a program's boundary (see ``carrier``), without a copy."""
+    carrier = MLOperandDataType.of(array.dtype).carrier
+    return array if array.dtype == carrier else array.view(carrier)
+
+
 class Shape(tuple[int, ...]):
     """Dimensions of a tensor. Immutable like the specification's FrozenArray, and equal to a list of the same numbers."""
 

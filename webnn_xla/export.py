@@ -21,7 +21,7 @@ from jaxlib.mlir import ir, passmanager
 from jaxlib.mlir.dialects import stablehlo
 
 from webnn_xla import devices
-from webnn_xla.compile import as_function
+from webnn_xla.compile import as_function, struct
 from webnn_xla.errors import ArgumentError
 from webnn_xla.graph import Graph, Value
 from webnn_xla.lowering.op import Target
@@ -41,7 +41,7 @@ def canonical_text(graph: Graph) -> tuple[str, tuple[Value, ...]]:
 
     with devices.x64():
         stage = jax.jit(main, keep_unused=True).lower(
-            [_struct(value) for value in parameters], [_struct(value) for value in graph.inputs.values()]
+            [struct(value.descriptor) for value in parameters], [struct(value.descriptor) for value in graph.inputs.values()]
         )
         return str(stage.as_text()), parameters
 
@@ -94,7 +94,7 @@ def exported(graph: Graph, platforms: Sequence[str] = PLATFORMS) -> jax_export.E
 
     with devices.x64():
         return jax_export.export(jax.jit(webnn_graph), platforms=tuple(platforms))(
-            {name: _struct(value) for name, value in graph.inputs.items()}
+            {name: struct(value.descriptor) for name, value in graph.inputs.items()}
         )
 
 
@@ -127,10 +127,6 @@ class _quiet:  # noqa: N801
         os.dup2(self.saved, 2)
         os.close(self.saved)
         self.sink.close()
-
-
-def _struct(value: Value) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(value.descriptor.shape, value.descriptor.data_type.carrier)
 
 
 def _version(text: str) -> tuple[int, int, int]:

@@ -20,7 +20,8 @@ from jax.experimental import serialize_executable
 
 from webnn_xla import cache as caching
 from webnn_xla import devices, host, preparation, rewrites
-from webnn_xla.compile import INLINE_BYTES, Lowered, as_function, compile_stage, lower, split_constants
+from webnn_xla.compile import INLINE_BYTES, Lowered, as_function, compile_stage, lower, split_constants, struct
+from webnn_xla.dtypes import carried
 from webnn_xla.graph import Constant, Graph, Value
 from webnn_xla.lowering.op import Target
 from webnn_xla.options import candidates, compiler_options
@@ -63,18 +64,16 @@ class Arguments:
 
     def structs(self, device: jax.Device) -> list[jax.ShapeDtypeStruct]:
         packs = [
-            _struct((sum(value.descriptor.element_count for value in pack),), pack[0].descriptor.data_type.carrier, device)
+            struct(pack[0].descriptor.with_shape((sum(value.descriptor.element_count for value in pack),)), device)
             for pack in self.packs
         ]
-        return packs + [_struct(value.descriptor.shape, value.descriptor.data_type.carrier, device) for value in self.single]
+        return packs + [struct(value.descriptor, device) for value in self.single]
 
     def pack(self, data: Payloads, put: Callable[[Any], Array]) -> list[Array]:
         """The arguments, on the device."""
         packs = []
         for values in self.packs:
-            carrier = values[0].descriptor.data_type.carrier
-            flat = [np.asarray(data[value]).reshape(-1) for value in values]
-            packs.append(put(np.concatenate([item if item.dtype == carrier else item.view(carrier) for item in flat])))
+            packs.append(put(np.concatenate([carried(np.asarray(data[value]).reshape(-1)) for value in values])))
         return packs + [data[value] if isinstance(data[value], Array) else put(data[value]) for value in self.single]
 
     def unpack(self, arguments: Sequence[Array]) -> dict[Value, Array]:
@@ -133,10 +132,7 @@ class Program:
     @cached_property
     def stage(self) -> Any:
         """``jax.stages.Lowered``: StableHLO, before XLA."""
-        inputs = [
-            _struct(value.descriptor.shape, value.descriptor.data_type.carrier, self.device)
-            for value in self.main.inputs.values()
-        ]
+        inputs = [struct(value.descriptor, self.device) for value in self.main.inputs.values()]
         donated = tuple(self.arguments.count + list(self.main.inputs).index(name) for name in self.alias.values())
         with devices.x64():
             jitted = jax.jit(self._ordered, keep_unused=True, donate_argnums=donated)
@@ -215,7 +211,7 @@ class Program:
         with devices.x64():
             inputs = [value.descriptor for value in self.main.inputs.values()]
             structs = self.arguments.structs(self.device)
-            structs += [_struct(item.shape, item.data_type.carrier, self.device) for item in inputs]
+            structs += [struct(item, self.device) for item in inputs]
             best, spent, runs = float("inf"), 0.0, 0
             resident = [jax.device_put(np.ones(item.shape, item.dtype), self.device) for item in structs]
             while runs < 3 or (spent < TUNE_SECONDS and runs < 100):
@@ -291,14 +287,6 @@ def _without_data(graph: Graph) -> Graph:
 
 
 def _run(lowered: Lowered, executable: Any, data: Payloads) -> dict[Value, Array]:
-    def carried(value: Value) -> Any:
-        array, carrier = data[value], value.descriptor.data_type.carrier
-        return array if array.dtype == carrier else array.view(carrier)
-
     with devices.x64():
-        results = executable([carried(value) for value in lowered.parameters], [])
+        results = executable([carried(data[value]) for value in lowered.parameters], [])
     return dict(zip(lowered.graph.outputs.values(), results, strict=True))
-
-
-def _struct(shape: Sequence[int], dtype: Any, device: jax.Device) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(tuple(shape), dtype, sharding=jax.sharding.SingleDeviceSharding(device))
