@@ -1,14 +1,16 @@
-"""Transcribes speech: Whisper's encoder and decoder from a user's ONNX files, greedily, with a cache of keys and values.
+"""Transcribes speech: Whisper's encoder and decoder from a user's ONNX files, greedily.
 
     python -m examples.whisper_tiny FOLDER SPEECH.wav
 
 FOLDER is an export of openai/whisper-tiny as browsers use it (for example onnx-community/whisper-tiny): the files
-``encoder_model.onnx``, ``decoder_model.onnx`` and ``decoder_with_past_model.onnx``, in it or in its folder ``onnx``, and
-``tokenizer.json``. SPEECH.wav is mono, 16-bit, at 16 kHz. Needs ``webnn-xla[onnx]`` and tokenizers.
+``encoder_model.onnx`` and ``decoder_model.onnx``, in it or in its folder ``onnx``, ``tokenizer.json``, and, if there is one,
+``generation_config.json``, which names tokens that are not to be said. SPEECH.wav is mono, 16-bit, at 16 kHz. Needs
+``webnn-xla[onnx]`` and tokenizers.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import wave
 from pathlib import Path
@@ -24,6 +26,9 @@ Array = np.ndarray[Any, Any]
 RATE, SECONDS, WINDOW, HOP, MELS = 16000, 30, 400, 160, 80
 PROMPT = ("<|startoftranscript|>", "<|en|>", "<|transcribe|>", "<|notimestamps|>")
 LIMIT = 224
+LENGTHS = [16, 64, len(PROMPT) + LIMIT]
+"""That the text is padded to. The decoder looks back only, so what comes after the text changes nothing in it; a cache of
+keys and values would want another graph for each token."""
 
 
 def mel_filters() -> Array:
@@ -56,35 +61,36 @@ def log_mel(samples: Array) -> Array:
 
 
 class Transcriber:
-    """The three networks and the tokenizer."""
+    """The two networks and the tokenizer."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, limit: int = LIMIT) -> None:
         files = folder / "onnx" if (folder / "onnx").is_dir() else folder
+        self.limit = limit
         self.encoder = webnn.Session(files / "encoder_model.onnx")
-        self.first = webnn.Session(files / "decoder_model.onnx")
-        # Every step has one more key than the one before. Few of their graphs are worth keeping.
-        self.next = webnn.Session(files / "decoder_with_past_model.onnx", cache_size=4)
+        model = webnn.Session(files / "decoder_model.onnx").model
+        length = next(port.shape[1] for port in model.inputs if port.name == "input_ids" and port.shape)
+        self.decoder = webnn.Session(model, buckets={str(length): LENGTHS})
         self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        config = folder / "generation_config.json"
+        settings = json.loads(config.read_text()) if config.exists() else {}
+        self.never = settings.get("suppress_tokens") or []
+        self.never_first = settings.get("begin_suppress_tokens") or []
 
     def __call__(self, samples: Array) -> str:
         """The text of up to 30 seconds of speech, samples from -1 to 1 at 16 kHz."""
         states = next(iter(self.encoder.run({"input_features": log_mel(samples)}).values()))
         end = self.tokenizer.token_to_id("<|endoftext|>")
-        tokens = [self.tokenizer.token_to_id(token) for token in PROMPT]
-        results = self.first.run({"input_ids": np.array([tokens]), "encoder_hidden_states": states})
-        cache = {name: array for name, array in results.items() if name.startswith("present")}
+        prompt = [self.tokenizer.token_to_id(token) for token in PROMPT]
         text: list[int] = []
-        wanted = {port.name for port in self.next.inputs}
-        while len(text) < LIMIT:
-            token = int(results["logits"][0, -1].argmax())
+        while len(text) < self.limit:
+            tokens = np.array([prompt + text])
+            logits = self.decoder.run({"input_ids": tokens, "encoder_hidden_states": states}, ["logits"])["logits"]
+            scores = logits[0, tokens.size - 1]
+            scores[self.never if text else [*self.never, *self.never_first]] = -np.inf
+            token = int(scores.argmax())
             if token == end:
                 break
             text.append(token)
-            inputs = {"input_ids": np.array([[token]]), "encoder_hidden_states": states}
-            inputs |= {name.replace("present", "past_key_values"): array for name, array in cache.items()}
-            results = self.next.run({name: array for name, array in inputs.items() if name in wanted})
-            # Keys and values of the encoder's states stay as the first step made them.
-            cache |= {name: array for name, array in results.items() if name.startswith("present")}
         return str(self.tokenizer.decode(text)).strip()
 
 

@@ -219,7 +219,7 @@ def rotary_decoder(size: int = 64, heads: int = 4) -> onnx.ModelProto:
     return net.model()
 
 
-def whisper_encoder(size: int = 32, heads: int = 4, mels: int = 20) -> onnx.ModelProto:
+def whisper_encoder(size: int = 32, heads: int = 4, mels: int = 20, layers: int = 2, positions: int = 100) -> onnx.ModelProto:
     """Two convolutions over time, then encoder layers."""
     net = Net(4)
     x = net.input("input_features", ["batch", mels, "frames"])
@@ -228,8 +228,8 @@ def whisper_encoder(size: int = 32, heads: int = 4, mels: int = 20) -> onnx.Mode
     x = net.gelu(net.Conv(*inputs, pads=[1, 1], strides=[2], kernel_shape=[3]))
     x = net.Transpose(x, perm=[0, 2, 1])
     count = net.Unsqueeze(net.dim(x, 1), net.ints(0))
-    x = net.Add(x, net.Slice(net.weight(100, size, scale=0.1), net.ints(0), count, net.ints(0)))
-    for _ in range(2):
+    x = net.Add(x, net.Slice(net.weight(positions, size, scale=0.1), net.ints(0), count, net.ints(0)))
+    for _ in range(layers):
         h = net.layer_norm(x, size)
         x = net.Add(x, net.attention(h, h, heads, size))
         x = net.Add(x, net.linear(net.gelu(net.linear(net.layer_norm(x, size), size, 4 * size)), 4 * size, size))
@@ -256,6 +256,29 @@ def whisper_decoder(size: int = 32, heads: int = 4, words: int = 50) -> onnx.Mod
         x = net.Add(x, net.attention(net.layer_norm(x, size), memory, heads, size))
         x = net.Add(x, net.linear(net.gelu(net.linear(net.layer_norm(x, size), size, 4 * size)), 4 * size, size))
     net.output("logits", net.MatMul(net.layer_norm(x, size), net.Transpose(embedding, perm=[1, 0])))
+    return net.model()
+
+
+def whisper_first_decoder(size: int = 16, heads: int = 2, words: int = 300) -> onnx.ModelProto:
+    """A layer as in ``decoder_model.onnx``: no cache comes in, the keys and values of the text and of the sound go out."""
+    net = Net(13, opset=14)
+    ids = net.input("input_ids", ["batch_size", "decoder_sequence_length"], INT)
+    memory = net.input("encoder_hidden_states", ["batch_size", "encoder_sequence_length / 2", size])
+    length = net.dim(ids, 1)
+    places = net.Slice(net.weight(448, size, scale=0.7), net.ints(0), net.Unsqueeze(length, net.ints(0)), net.ints(0))
+    x = net.Add(net.Gather(net.weight(words, size, scale=0.7), ids), places)
+    present = {}
+    for side, mask in (("decoder", net.causal(length, length)), ("encoder", None)):
+        h = net.old_layer_norm(x, size)
+        source = h if mask else memory
+        q, k, v = (net.heads(net.linear(t, size, size), heads, size) for t in (h, source, source))
+        present |= {f"present.0.{side}.key": k, f"present.0.{side}.value": v}
+        x = net.Add(x, net.linear(net.attend(q, k, v, heads, size, mask), size, size))
+    inner = net.gelu(net.linear(net.old_layer_norm(x, size), size, 4 * size))
+    x = net.old_layer_norm(net.Add(x, net.linear(inner, 4 * size, size)), size)
+    net.output("logits", net.MatMul(x, net.weight(size, words)), ["batch_size", "decoder_sequence_length", words])
+    for name, value in present.items():
+        net.output(name, value)
     return net.model()
 
 

@@ -202,3 +202,54 @@ def test_mel_features_of_a_tone() -> None:
     assert features.dtype == np.float32
     assert features[0, :, 50].argmax() in (25, 26)
     assert features.max() - features.min() <= 2.0001
+
+
+def test_transcription_of_files_laid_out_as_an_export(tmp_path: Path) -> None:
+    """One layer and random weights: what is said is that of onnxruntime, token by token."""
+    tokenizers = pytest.importorskip("tokenizers")
+    import json
+    import wave
+
+    import onnx
+
+    from examples.whisper_tiny import PROMPT, Transcriber, log_mel, read_wave
+    from tests.onnx_networks import whisper_encoder, whisper_first_decoder
+
+    files = tmp_path / "onnx"
+    files.mkdir()
+    encoder = whisper_encoder(16, 2, mels=80, layers=1, positions=1500)
+    onnx.save(encoder, files / "encoder_model.onnx")
+    onnx.save(whisper_first_decoder(), files / "decoder_model.onnx")
+    alphabet = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE({letter: k for k, letter in enumerate(alphabet)}, []))
+    tokenizer.decoder = tokenizers.decoders.ByteLevel()
+    tokenizer.add_special_tokens(["<|endoftext|>", *PROMPT])
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    end = tokenizer.token_to_id("<|endoftext|>")
+    with wave.open(str(tmp_path / "speech.wav"), "wb") as file:
+        file.setparams((1, 2, 16000, 0, "NONE", ""))
+        file.writeframes((9000 * np.sin(np.arange(16000) ** 1.5 / 300)).astype("<i2").tobytes())
+    samples = read_wave(tmp_path / "speech.wav")
+
+    def reference(never: list[int], never_first: list[int]) -> list[int]:
+        networks = [runtime.InferenceSession(files / f"{part}_model.onnx", options) for part in ("encoder", "decoder")]
+        states = networks[0].run(None, {"input_features": log_mel(samples)})[0]
+        text: list[int] = []
+        while len(text) < 11:
+            tokens = np.array([[tokenizer.token_to_id(token) for token in PROMPT] + text])
+            logits = networks[1].run(["logits"], {"input_ids": tokens, "encoder_hidden_states": states})[0][0, -1]
+            logits[never if text else never + never_first] = -np.inf
+            text.append(int(logits.argmax()))
+            if text[-1] == end:
+                return text[:-1]
+        return text
+
+    options = runtime.SessionOptions()
+    options.log_severity_level = 3
+    # Letters and the end may be said, but not at first what would be said first.
+    never = [token for token in range(len(alphabet), 300) if token != end]
+    settings = {"suppress_tokens": never, "begin_suppress_tokens": [end, *reference(never, [])[:1]]}
+    (tmp_path / "generation_config.json").write_text(json.dumps(settings))
+    want = reference(never, settings["begin_suppress_tokens"])
+    assert len(set(want)) > 2, "the random network says different things"
+    assert Transcriber(tmp_path, limit=11)(samples) == tokenizer.decode(want).strip()
