@@ -61,10 +61,27 @@ def _reference(path: str, inputs: dict[str, Array], names: list[str]) -> dict[st
         from onnx.reference import ReferenceEvaluator
     except ImportError:
         raise RuntimeError("not installed: pip install onnx") from None
-    evaluator = ReferenceEvaluator(path)
+    model = onnx.load_model(path, load_external_data=False)
+    opset = next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), 0)
+    evaluator = ReferenceEvaluator(path, new_ops=[_batch_normalization()] if opset < 14 else None)
     feed = {}
-    for port in onnx.load_model(path, load_external_data=False).graph.input:
+    for port in model.graph.input:
         if port.name in inputs:
             feed[port.name] = inputs[port.name].astype(onnx.helper.tensor_dtype_to_np_dtype(port.type.tensor_type.elem_type))
     results = evaluator.run(None, feed, intermediate=True)
     return {name: results[name] for name in [*names, *evaluator.output_names] if name in results}
+
+
+def _batch_normalization() -> type:
+    """For opsets before 14, in which ONNX's evaluator computes the mean of the batch, as in training."""
+    from onnx.reference.op_run import OpRun
+
+    class BatchNormalization(OpRun):
+        op_domain = ""
+
+        def _run(self, x: Array, scale: Array, bias: Array, mean: Array, var: Array, **attributes: Any) -> tuple[Array]:
+            each = (-1,) + (1,) * (x.ndim - 2)
+            factor = scale.reshape(each) / np.sqrt(var.reshape(each) + np.float32(attributes.get("epsilon") or 1e-5))
+            return (((x - mean.reshape(each)) * factor + bias.reshape(each)).astype(x.dtype),)
+
+    return BatchNormalization

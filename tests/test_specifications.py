@@ -201,15 +201,16 @@ def test_oracles_that_cannot_be_asked(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A convolution, a branch of booleans, and weights in a file of their own."""
+    """Convolution, batch normalization of an old opset, a choice by booleans, and weights in a file of their own."""
     onnx = pytest.importorskip("onnx")
     from tests.onnx_networks import Net
 
-    net = Net(opset=17)
+    net = Net(opset=11)
     x = net.input("x", ["batch", 3, 6, 6])
     chosen = net.input("chosen", ["batch", 1], onnx.TensorProto.BOOL)
-    y = net.Relu(net.Conv(x, net.weight(4, 3, 3, 3), net.weight(4), kernel_shape=[3, 3]))
-    y = net.MatMul(net.Flatten(net.MaxPool(y, kernel_shape=[2, 2], strides=[2, 2])), net.weight(16, 300))
+    y = net.Conv(x, net.weight(4, 3, 3, 3), net.weight(4), kernel_shape=[3, 3])
+    y = net.Relu(net.BatchNormalization(y, net.weight(4), net.weight(4), net.weight(4), net.const(np.arange(4) + 0.5)))
+    y = net.MatMul(net.Flatten(net.MaxPool(y, kernel_shape=[2, 2], strides=[2, 2])), net.weight(16, 300, scale=0.1))
     net.output("y", net.Softmax(net.Where(chosen, y, net.Neg(y)), axis=1))
     path = tmp_path_factory.mktemp("model") / "model.onnx"
     onnx.save_model(net.model(), path, save_as_external_data=True, location="model.bin", size_threshold=1024)
@@ -223,7 +224,7 @@ def test_every_value_of_a_model(model: Path) -> None:
     result = call("compare", model, "--random", "--dim", "batch=2", "--against", against)
     assert result.exit_code == 0, result.output
     for oracle in ("onnxruntime", "onnx-reference"):
-        assert f"{oracle}: all 9 values agree that have a name in the model" in result.output
+        assert f"{oracle}: all 10 values agree that have a name in the model" in result.output
     assert result.output.count("values agree\n") == 2
 
 
