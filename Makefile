@@ -45,7 +45,9 @@ notebooks: $(STAMP)
 	$(BIN)/python -m notebooks.run --save
 
 bench: $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[bench]"
+	$(PIP) --editable ".[bench]"
+	@# LiteRT's interpreter and schema need none of what its package names beside these.
+	-$(PIP) flatbuffers && $(PIP) --no-deps ai-edge-litert
 	$(BIN)/python -m benchmarks
 
 clean:

@@ -1,1 +1,1 @@
-"""Side-by-side timings: this package, onnxruntime, OpenVINO and naive ``jax.lax``. Run by ``python -m benchmarks``."""
+"""Side-by-side timings: this package, onnxruntime, OpenVINO, LiteRT and naive ``jax.lax``. Run by ``python -m benchmarks``."""

@@ -1,56 +1,56 @@
-"""Time of building and of dispatch, over the number of ops and the size of the weights."""
+"""Time and memory of building and of dispatch, over the number of ops and the size of the weights; a process for each point."""
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-import webnn_xla as webnn
-from benchmarks.measure import interleave
-from benchmarks.overhead import memory
+from benchmarks import child
 
 OPS = (10, 30, 100, 300, 1000, 3000, 10000)
+EVERY = 50
+"""A matrix product after so many element-wise ops."""
+
+UNBROKEN = (10, 100, 1000, 3000)
+"""Without products XLA makes one kernel of the whole chain, in time that grows faster than its length: 10,000 take minutes."""
+
 MEGABYTES = (1, 8, 64, 256, 1024, 2048)
-BUDGET_SECONDS = 90.0
-"""No larger graph is built once one took this long."""
+MIB = 2**20
 
 Series = dict[str, list[list[float]]]
+Tell = Callable[[str], None]
 
 
-def run() -> dict[str, Series]:
-    """Series of points by chart."""
-    return {"Graphs of n ops: seconds": over_ops(), "Weights of n MB: bytes of peak memory, of the weights": over_weights()}
+def run(tell: Tell = lambda text: None) -> dict[str, Series]:
+    """Series of points by the title of their chart. ``tell`` is called with what is measured next."""
+    ops: dict[str, list[Any]] = {"products": [], "one kernel": []}
+    for name, counts, every in (("products", OPS, EVERY), ("one kernel", UNBROKEN, 0)):
+        for count in counts:
+            tell(f"growth: {count} ops")
+            ops[name].append((count, child.run({"kind": "ops", "count": count, "every": every})))
+    sizes = []
+    for megabytes in MEGABYTES:
+        tell(f"growth: {megabytes} MB")
+        sizes.append((megabytes, child.run({"kind": "weights", "megabytes": megabytes})))
 
+    def line(points: list[Any], name: str, unit: float = 1.0) -> list[list[float]]:
+        return [[at, found[name] / unit] for at, found in points]
 
-def over_ops() -> Series:
-    series: Series = {"record": [], "rewrite and lower": [], "compile": [], "dispatch": []}
-    with webnn.ML().create_context(device_type="cpu", cache=False) as context:
-        for count in OPS:
-            started = time.perf_counter()
-            builder: Any = webnn.MLGraphBuilder(context)
-            y = x = builder.input("x", [64], "float32")
-            for index in range(count):
-                y = builder.sin(y) if index % 10 == 0 else builder.add(y, x) if index % 2 else builder.mul(y, x)
-            recorded = time.perf_counter() - started
-            graph = builder.build({"y": y})
-            source = context.create_tensor({"data_type": "float32", "shape": [64]}, writable=True)
-            result = context.create_tensor({"data_type": "float32", "shape": [64]}, readable=True)
-            context.write_tensor(source, np.ones(64, np.float32))
-
-            def dispatch(graph: Any = graph, source: Any = source, result: Any = result) -> None:
-                context.dispatch(graph, {"x": source}, {"y": result})
-                result.array.block_until_ready()
-
-            timing = interleave({"dispatch": dispatch}, seconds=0.5)["dispatch"]
-            values = (recorded, graph.build_seconds["lower"], graph.build_seconds["compile"], timing.median)
-            for name, value in zip(series, values, strict=True):
-                series[name].append([count, value])
-            if sum(values) > BUDGET_SECONDS:
-                break
-    return series
-
-
-def over_weights() -> Series:
-    return {"peak": [[megabytes, memory(megabytes)[1] / (megabytes * 2**20)] for megabytes in MEGABYTES if megabytes >= 64]}
+    return {
+        f"Graphs of n ops, a matrix product after every {EVERY}: seconds": {
+            "record": line(ops["products"], "record"),
+            "rewrite and lower": line(ops["products"], "lower"),
+            "compile": line(ops["products"], "compile"),
+            "dispatch": line(ops["products"], "dispatch"),
+            "compile, no products": line(ops["one kernel"], "compile"),
+        },
+        "Graphs of n ops: MB of memory at most, while building": {
+            "with products": line(ops["products"], "peak", MIB),
+            "no products": line(ops["one kernel"], "peak", MIB),
+        },
+        "Weights of n MB: seconds": {name: line(sizes, name) for name in ("build", "load", "dispatch")},
+        "Weights of n MB: MB of memory at most, while building, loading and running": {
+            "peak": line(sizes, "peak", MIB),
+            "the weights": [[megabytes, float(megabytes)] for megabytes in MEGABYTES],
+        },
+    }

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import gc
+import resource
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 clock: Callable[[], float] = time.perf_counter
 """What is measured. ``time.process_time`` on one core is what to look at where others use the machine."""
+
+WARM_SECONDS = 0.5
+STATUS = Path("/proc/self/status")
 
 
 @dataclass(frozen=True)
@@ -33,8 +39,11 @@ def interleave(
     """Median, minimum and maximum of each; short calls are repeated within a turn, until a turn lasts 0.2 ms at least."""
     repeats: dict[str, int] = {}
     for name, run in runs.items():
+        end = time.perf_counter() + WARM_SECONDS
         for _ in range(warm):
             run()
+            if time.perf_counter() > end:
+                break
         started = clock()
         run()
         repeats[name] = max(1, int(2e-4 / max(clock() - started, 1e-7)))
@@ -57,3 +66,16 @@ def interleave(
     finally:
         gc.enable()
     return {name: Timing(float(np.median(taken)), min(taken), max(taken), len(taken)) for name, taken in times.items()}
+
+
+def memory() -> tuple[int, int]:
+    """Bytes that this process holds now, and the most that it ever held.
+
+    ``ru_maxrss`` is not enough: a new process starts with what its parent held. Where there is no /proc it is all there is.
+    """
+    if not STATUS.exists():
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+        return most, most
+    fields = dict(line.split(":", 1) for line in STATUS.read_text().splitlines())
+    held, most = (int(fields[name].split()[0]) * 1024 for name in ("VmRSS", "VmHWM"))
+    return held, most

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from typing import Any
 
@@ -12,7 +10,7 @@ import numpy as np
 from jax import lax
 
 import webnn_xla as webnn
-from benchmarks import with_lax, with_webnn
+from benchmarks import child, with_lax, with_webnn
 from benchmarks.measure import interleave
 from benchmarks.networks import networks
 
@@ -29,8 +27,8 @@ def run(context: webnn.MLContext) -> dict[str, str]:
     found["dispatch of a tiny graph on resident tensors"] = (
         f"{ours * 1e6:.1f} µs, {ours / jit:.2f} × a jax.jit call ({jit * 1e6:.1f} µs)"
     )
-    weights, peak = memory(1024)
-    found["peak memory while building and loading 1 GiB of weights"] = f"{peak / weights:.2f} × the weights"
+    peak = child.run({"kind": "weights", "megabytes": 1024})["peak"]
+    found["peak memory while building, loading and running 1 GiB of weights"] = f"{peak / 2**30:.2f} × the weights"
     return found
 
 
@@ -99,40 +97,3 @@ def dispatch_seconds(context: webnn.MLContext) -> tuple[float, float]:
         {"ours": lambda: context.dispatch(graph, inputs, outputs), "jit": lambda: plain(array)}, seconds=3, rounds=2000
     )
     return times["ours"].median, times["jit"].median
-
-
-MEMORY = """
-import resource, sys
-import numpy as np
-import webnn_xla as webnn
-megabytes = int(sys.argv[1])
-context = webnn.ML().create_context(device_type="cpu", cache=False)
-def build(count, rows):
-    builder = webnn.MLGraphBuilder(context)
-    y = builder.input("x", [1, 1024], "float32")
-    for index in range(count):
-        y = builder.relu(builder.matmul(y, builder.constant({"data_type": "float32", "shape": [1024, rows]}, name=f"w{index}")))
-        if rows != 1024:
-            y = builder.slice(y, [0, 0], [1, 1024])
-    return builder.build({"y": y})
-small = build(4, 1024)
-small.load_weights({name: np.zeros((1024, 1024), np.float32) for name in small._names})
-small.compute({"x": np.zeros((1, 1024), np.float32)})
-del small
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-graph = build(max(1, megabytes // 64), 16384)
-class Weights(dict):
-    def __getitem__(self, name):
-        return np.zeros((1024, 16384), np.float32)
-    def items(self):
-        return ((name, self[name]) for name in self)
-graph.load_weights(Weights(dict.fromkeys(graph._names)))
-graph.compute({"x": np.zeros((1, 1024), np.float32)})
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
-"""
-
-
-def memory(megabytes: int) -> tuple[int, int]:
-    """Bytes of weights, and how far the peak of a process rose while it built the graph, loaded them and ran once."""
-    result = subprocess.run([sys.executable, "-c", MEMORY, str(megabytes)], capture_output=True, text=True, check=True)
-    return megabytes * 2**20, int(result.stdout)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -129,6 +130,8 @@ class Network:
     inputs: dict[str, Array]
     kind: str = "op"
     batch: int = 1
+    path: Path | None = None
+    """An ONNX file, in place of ``make``."""
 
 
 @dataclass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ import jax
 import numpy as np
 from jax import lax
 
+from benchmarks import measure
 from benchmarks.vocabulary import Array, Network, Pair, Runnable, Tensor, Vocabulary, pair
 
 BINARY: dict[str, Callable[..., Any]] = {"add": lax.add, "sub": lax.sub, "mul": lax.mul, "div": lax.div}
@@ -164,7 +164,7 @@ def prepare(network: Network) -> Runnable:
         weights.extend(vocabulary.collected)
         return list(outputs)
 
-    started = time.perf_counter()
+    started = measure.clock()
     jax.eval_shape(collect, network.inputs)
     arguments = [jax.device_put(item) for item in weights]
 
@@ -172,7 +172,7 @@ def prepare(network: Network) -> Runnable:
         return list(network.make(Lax(inputs, weights)))
 
     compiled = jax.jit(function).lower(arguments, network.inputs).compile()
-    built = time.perf_counter()
+    built = measure.clock()
     resident = {name: jax.device_put(array) for name, array in network.inputs.items()}
 
     def run() -> list[Array]:
@@ -180,6 +180,6 @@ def prepare(network: Network) -> Runnable:
 
     run()
     return Runnable(
-        "naive jax.lax", run, built - started, time.perf_counter() - built,
+        "naive jax.lax", run, built - started, measure.clock() - built,
         lambda: jax.block_until_ready(compiled(arguments, resident)),
     )  # fmt: skip

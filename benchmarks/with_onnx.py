@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from benchmarks import measure
 from benchmarks.vocabulary import Array, Network, Pair, Runnable, Tensor, Vocabulary, pair
 
 UNARY = {"relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh", "exp": "Exp", "sqrt": "Sqrt", "erf": "Erf", "gelu": "Gelu"}
@@ -146,28 +147,31 @@ class Onnx(Vocabulary):
         return self._node("LSTM", [x, w, r, both], outputs=2, hidden_size=hidden)[1]
 
 
-def make_model(network: Network) -> Any:
+def make_model(network: Network) -> bytes:
+    """The bytes of an ONNX file."""
     vocabulary = Onnx()
-    return vocabulary.model(list(network.make(vocabulary)))
+    return vocabulary.model(list(network.make(vocabulary))).SerializeToString()  # type: ignore[no-any-return]
 
 
-def prepare_onnxruntime(network: Network, threads: int, model: Any = None) -> Runnable:
-    """``run_bound`` runs with buffers of its own bound to inputs and outputs."""
+def prepare_onnxruntime(network: Network, threads: int, model: bytes | Path) -> Runnable:
+    """``model``: a file or its bytes. ``run_bound`` runs with buffers of its own bound to inputs and outputs."""
     import onnxruntime
 
-    raw = (model or make_model(network)).SerializeToString()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3
-    started = time.perf_counter()
-    session = onnxruntime.InferenceSession(raw, options, providers=["CPUExecutionProvider"])
-    built = time.perf_counter()
+    if network.path is not None:
+        for name, size in free_dimensions(network).items():
+            options.add_free_dimension_override_by_name(name, size)
+    started = measure.clock()
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    built = measure.clock()
     binding = session.io_binding()
     values = {name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in network.inputs.items()}
     for name, value in values.items():
         binding.bind_ortvalue_input(name, value)
     results = session.run(None, network.inputs)
-    first = time.perf_counter()
+    first = measure.clock()
     held = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in results]
     for output, value in zip(session.get_outputs(), held, strict=True):
         binding.bind_ortvalue_output(output.name, value)
@@ -177,17 +181,31 @@ def prepare_onnxruntime(network: Network, threads: int, model: Any = None) -> Ru
     )  # fmt: skip
 
 
-def prepare_openvino(network: Network, threads: int, model: Any = None) -> Runnable:
+def free_dimensions(network: Network) -> dict[str, int]:
+    """Sizes of the named dimensions in the file of ``network``, from its inputs."""
+    found = {}
+    for value in onnx.load(network.path, load_external_data=False).graph.input:
+        dimensions = value.type.tensor_type.shape.dim
+        for dimension, size in zip(dimensions, network.inputs[value.name].shape, strict=True):
+            if dimension.dim_param:
+                found[dimension.dim_param] = size
+    return found
+
+
+def prepare_openvino(network: Network, threads: int, model: bytes | Path) -> Runnable:
+    """``model``: a file or its bytes."""
     import openvino
 
-    raw = (model or make_model(network)).SerializeToString()
-    started = time.perf_counter()
+    started = measure.clock()
     core = openvino.Core()
+    read = core.read_model(model)
+    if network.path is not None:
+        read.reshape({name: list(array.shape) for name, array in network.inputs.items()})
     compiled = core.compile_model(
-        core.read_model(raw), "CPU",
+        read, "CPU",
         {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"},
     )  # fmt: skip
-    built = time.perf_counter()
+    built = measure.clock()
     request = compiled.create_infer_request()
     outputs = list(compiled.outputs)
 
@@ -196,7 +214,7 @@ def prepare_openvino(network: Network, threads: int, model: Any = None) -> Runna
         return [found[output] for output in outputs]
 
     run()
-    first = time.perf_counter()
+    first = measure.clock()
     bound = compiled.create_infer_request()
     for name, array in network.inputs.items():
         bound.set_tensor(name, openvino.Tensor(array, shared_memory=True))

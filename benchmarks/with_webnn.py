@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import webnn_xla as webnn
+from benchmarks import measure
 from benchmarks.vocabulary import Array, Network, Pair, Runnable, Tensor, Vocabulary, pair
 
 
@@ -92,32 +92,40 @@ class WebNN(Vocabulary):
         return self.b.lstm(x, w, r, steps, hidden, bias=b, layout="iofg")[0]
 
 
-def prepare(network: Network, context: webnn.MLContext, runtime: str = "webnn-xla", **build: Any) -> Runnable:
+def prepare(network: Network, context: webnn.MLContext, **build: Any) -> Runnable:
     """Builds the network; ``run`` is ``graph.compute``, ``run_bound`` a dispatch on resident tensors, waited for."""
-    started = time.perf_counter()
-    builder = webnn.MLGraphBuilder(context)
-    outputs = network.make(WebNN(builder))
-    graph = builder.build({f"y{index}": output for index, output in enumerate(outputs)}, **build)
-    built = time.perf_counter()
-    names = list(graph.output_descriptors)
+    started = measure.clock()
+    if network.path is not None:
+        shapes = {name: array.shape for name, array in network.inputs.items()}
+        graph: Any = webnn.from_onnx(network.path, shapes, context=context, **build)
+    else:
+        builder = webnn.MLGraphBuilder(context)
+        outputs = network.make(WebNN(builder))
+        graph = builder.build({f"y{index}": output for index, output in enumerate(outputs)}, **build)
+    return runnable(graph, network.inputs, measure.clock() - started)
+
+
+def runnable(graph: webnn.MLGraph, given: Mapping[str, Array], build_seconds: float) -> Runnable:
+    """``graph`` on these inputs, with tensors of its own."""
+    context, names = graph.context, list(graph.output_descriptors)
 
     def run() -> list[Array]:
-        results = graph.compute(network.inputs)
+        results = graph.compute(given)
         return [results[name] for name in names]
 
     inputs = {name: context.create_tensor(item, writable=True) for name, item in graph.input_descriptors.items()}
     tensors = {name: context.create_tensor(item, readable=True) for name, item in graph.output_descriptors.items()}
     for name, tensor in inputs.items():
-        context.write_tensor(tensor, network.inputs[name])
+        context.write_tensor(tensor, given[name])
 
     def bound() -> None:
         context.dispatch(graph, inputs, tensors)
         for tensor in tensors.values():
             tensor.array.block_until_ready()
 
-    first = time.perf_counter()
+    first = measure.clock()
     run()
     return Runnable(
-        runtime, run, built - started, time.perf_counter() - first, bound,
-        {"compile": graph.build_seconds, "cost": graph.cost(), "graph": graph},
+        "webnn-xla", run, build_seconds, measure.clock() - first, bound,
+        {"compile": graph.build_seconds, "graph": graph},
     )  # fmt: skip
