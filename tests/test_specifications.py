@@ -209,7 +209,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     x = net.input("x", ["batch", 3, 6, 6])
     chosen = net.input("chosen", ["batch", 1], onnx.TensorProto.BOOL)
     y = net.Conv(x, net.weight(4, 3, 3, 3), net.weight(4), kernel_shape=[3, 3])
-    y = net.Relu(net.BatchNormalization(y, net.weight(4), net.weight(4), net.weight(4), net.const(np.arange(4) + 0.5)))
+    scale, zeros = net.const(np.array([-1.0, 0.5, 1.0, 2.0])), net.const(np.zeros(4))
+    y = net.Relu(net.BatchNormalization(y, scale, zeros, zeros, net.const(np.arange(4) + 0.5)))
     y = net.MatMul(net.Flatten(net.MaxPool(y, kernel_shape=[2, 2], strides=[2, 2])), net.weight(16, 300, scale=0.1))
     net.output("y", net.Softmax(net.Where(chosen, y, net.Neg(y)), axis=1))
     path = tmp_path_factory.mktemp("model") / "model.onnx"
