@@ -10,12 +10,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from jax import Array, lax
 
 from webnn_xla.dtypes import Descriptor, cast_number
 from webnn_xla.lowering.emulation import Emulator, Handle
-from webnn_xla.lowering.fast_reduction import can_split, reduce_rows
+from webnn_xla.lowering.fast_reduction import reduce_axes
 from webnn_xla.lowering.kinds import DOUBLE, UINT32
 from webnn_xla.lowering.op import (
     FLOATS,
@@ -377,18 +376,12 @@ class Softmax(Op):
         x = widen(input)
         kept = [dimension for dimension in range(x.ndim) if dimension != axis]
 
-        def reduce(array: Array, start: float, combine: Callable[[Any, Any], Any]) -> Array:
-            if target.platform == "cpu" and axis == x.ndim - 1 and can_split(x):
-                return reduce_rows(array, start, combine)
-            result: Array = lax.reduce(array, np.asarray(start, x.dtype), combine, [axis])
-            return result
-
-        largest = reduce(x, -np.inf, lax.max)
+        largest = reduce_axes(x, (axis,), lax.reduce_max, lax.max, target)
         exponentials = lax.exp(lax.sub(x, broadcast_along(largest, x.shape, kept)))
         if target.platform == "cpu":
             # Otherwise XLA fuses the exponentials into both of their uses, and computes them twice.
             exponentials = lax.optimization_barrier(exponentials)
-        total = reduce(exponentials, 0, lax.add)
+        total = reduce_axes(exponentials, (axis,), lax.reduce_sum, lax.add, target)
         return narrow(lax.div(exponentials, broadcast_along(total, x.shape, kept)), input)
 
     @staticmethod

@@ -8,6 +8,8 @@ from typing import Any, Final
 import numpy as np
 from jax import Array, lax
 
+from webnn_xla.lowering.fast_reduction import reduce_axes
+from webnn_xla.lowering.op import Target
 from webnn_xla.lowering.window import SPATIAL, Window
 
 MAX_TAPS: Final = 32
@@ -26,7 +28,7 @@ def can_slice(windows: Sequence[Window]) -> bool:
     return all(window.size <= MAX_TAPS for window in windows)
 
 
-def reduce_all(input: Array, start: float, combine: Callable[[Array, Array], Array], layout: str) -> Array:
+def reduce_all(input: Array, start: float, combine: Callable[[Array, Array], Array], layout: str, target: Target) -> Array:
     """One window over all of height and width, which stay with size 1."""
     axes = [layout.index(axis) for axis in SPATIAL]
     shape = tuple(1 if axis in axes else size for axis, size in enumerate(input.shape))
@@ -36,7 +38,12 @@ def reduce_all(input: Array, start: float, combine: Callable[[Array, Array], Arr
         ones = lax.full((count,), np.asarray(1, input.dtype), input.dtype)
         total = lax.dot_general(rows, ones, (((2,), (0,)), ((), ())), precision=lax.Precision.HIGHEST)
         return lax.reshape(total, shape)
-    return lax.reshape(lax.reduce(input, np.asarray(start, input.dtype), combine, axes), shape)
+
+    def reduce(x: Array, over: Sequence[int]) -> Array:
+        result: Array = lax.reduce(x, np.asarray(start, x.dtype), combine, tuple(over))
+        return result
+
+    return lax.reshape(reduce_axes(input, axes, reduce, combine, target), shape)
 
 
 def reduce_by_slices(

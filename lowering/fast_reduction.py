@@ -1,27 +1,63 @@
-"""Reductions of rows as XLA's CPU backend runs them fast: elements of a row go one by one, those of columns eight at once."""
+"""Reductions of rows as XLA's CPU backend runs them fast.
+
+A sum over the last dimension goes through the elements of a row one by one, since floats are added in order; one over
+another dimension takes as many columns at once as a register holds. So a row is folded into columns first.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-import numpy as np
 from jax import Array, lax
 
-LANES: Final = 16
-MIN_ROW: Final = 64
+from webnn_xla.lowering.op import Target
+
+LANES: Final = 32
+"""Columns that a long row is folded into: four registers, so that their sums do not wait for each other."""
+
+FEW_LANES: Final = 8
+"""The same of a short row."""
+
+SHORT: Final = 2 * LANES
+MIN_ROW: Final = 4 * FEW_LANES
 """Shorter rows gain nothing."""
 
-
-def can_split(x: Array) -> bool:
-    """True for rows that are a multiple of the lanes."""
-    return x.ndim > 0 and x.shape[-1] >= MIN_ROW and x.shape[-1] % LANES == 0
+Reduce = Callable[[Array, Sequence[int]], Any]
+Combine = Callable[[Any, Any], Any]
 
 
-def reduce_rows(x: Array, start: float, combine: Callable[[Any, Any], Any]) -> Array:
-    """``combine`` over the last dimension: first every 16th element together, then the 16 results."""
-    last = x.ndim - 1
-    lanes = lax.reshape(x, (*x.shape[:last], x.shape[last] // LANES, LANES))
-    partial = lax.optimization_barrier(lax.reduce(lanes, np.asarray(start, x.dtype), combine, [last]))
-    result: Array = lax.reduce(partial, np.asarray(start, x.dtype), combine, [last])
+def reduce_axes(x: Array, axes: Sequence[int], reduce: Reduce, combine: Combine, target: Target) -> Array:
+    """``reduce`` (such as ``lax.reduce_sum``) over ``axes``, sorted; ``combine`` (such as ``lax.add``) is that of two elements.
+
+    For CPU, the last dimensions, where they are among ``axes``, are one row, whose elements are taken in another order.
+    """
+    if target.platform != "cpu":
+        whole: Array = reduce(x, axes)
+        return whole
+    first = x.ndim
+    while first - 1 in axes:
+        first -= 1
+    count = math.prod(x.shape[first:])
+    if first == x.ndim or count < MIN_ROW:
+        result: Array = reduce(x, axes)
+        return result
+    leading = [axis for axis in axes if axis < first]
+    if leading:
+        x = reduce(x, leading)
+    return _reduce_rows(lax.reshape(x, (*x.shape[: first - len(leading)], count)), reduce, combine)
+
+
+def _reduce_rows(x: Array, reduce: Reduce, combine: Combine) -> Array:
+    """``reduce`` over the last dimension: the columns of the folded row, the row that they make, and what did not fill one."""
+    last, size = x.ndim - 1, x.shape[-1]
+    lanes = LANES if size >= SHORT else FEW_LANES
+    folded = size - size % lanes
+    whole = x if folded == size else lax.slice_in_dim(x, 0, folded, axis=last)
+    columns = reduce(lax.reshape(whole, (*x.shape[:last], folded // lanes, lanes)), [last])
+    # Without the barrier, XLA makes one reduction of the two again.
+    result: Array = reduce(lax.optimization_barrier(columns), [last])
+    if folded < size:
+        result = combine(result, reduce(lax.slice_in_dim(x, folded, size, axis=last), [last]))
     return result

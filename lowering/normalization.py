@@ -17,6 +17,7 @@ from jax import Array, lax
 from webnn_xla.dtypes import Descriptor, cast_number
 from webnn_xla.lowering import emulation
 from webnn_xla.lowering.emulation import Emulator, Handle
+from webnn_xla.lowering.fast_reduction import reduce_axes
 from webnn_xla.lowering.kinds import DOUBLE, UINT32, UINT32S, choice
 from webnn_xla.lowering.op import (
     FLOATS,
@@ -45,21 +46,37 @@ from webnn_xla.lowering.primitives import (
 from webnn_xla.lowering.tosa import Emitter, Tensor, number
 
 DOT_ELEMENTS: Final = 4096
-"""Longest mean that a CPU takes as a matrix product, which is faster than a reduction there but rounds more often."""
+"""Longest mean that a CPU takes as a matrix product, which rounds more often than the sum of a folded row."""
 
 
 def _mean(x: Array, axes: Sequence[int], target: Target) -> Array:
     """Mean over ``axes`` (sorted), which are removed."""
-    count = int(np.prod([x.shape[axis] for axis in axes], dtype=np.int64))
-    kept = x.ndim - len(axes)
-    if target.platform == "cpu" and 1 < count <= DOT_ELEMENTS and axes[0] == kept:
-        rows = lax.reshape(x, (*x.shape[:kept], count))
-        weights = lax.full((count,), np.asarray(1 / count, x.dtype), x.dtype)
-        return lax.dot_general(rows, weights, (((kept,), (0,)), ((), ())), precision=lax.Precision.HIGHEST)
+    count = math.prod(x.shape[axis] for axis in axes)
     # Divided before it is added up: a quotient that follows the sum may be contracted with the subtraction of the mean into one
     # operation in one place and not in another, and the two steps of _center would not subtract the same mean.
-    mean: Array = lax.reduce(lax.mul(x, constant(1 / count, x)), np.asarray(0, x.dtype), lax.add, axes)
-    return mean
+    mean = reduce_axes(lax.mul(x, constant(1 / count, x)), axes, lax.reduce_sum, lax.add, target)
+    return _kept(mean, target)
+
+
+def _first_mean(x: Array, axes: Sequence[int], target: Target) -> Array:
+    """``_mean``. As a matrix product on CPU, where XLA has to put ``x`` in memory for it.
+
+    Otherwise it fuses what computes ``x`` into all that reads it, and with that the normalization before, and so on.
+    """
+    count = math.prod(x.shape[axis] for axis in axes)
+    first = x.ndim - len(axes)
+    if target.platform != "cpu" or axes[0] != first or not 1 < count <= DOT_ELEMENTS:
+        return _mean(x, axes, target)
+    rows = lax.reshape(x, (*x.shape[:first], count))
+    return lax.dot_general(
+        rows, constant(1 / count, x, (count,)), (((first,), (0,)), ((), ())), precision=lax.Precision.HIGHEST
+    )
+
+
+def _kept(x: Array, target: Target) -> Array:
+    """``x``; on CPU behind a barrier, so that nothing of what is computed after it is moved before."""
+    result: Array = lax.optimization_barrier(x) if target.platform == "cpu" else x
+    return result
 
 
 def _center(x: Array, axes: Sequence[int], target: Target) -> Array:
@@ -67,8 +84,8 @@ def _center(x: Array, axes: Sequence[int], target: Target) -> Array:
     if not axes:
         return constant(0, x)
     kept = [axis for axis in range(x.ndim) if axis not in axes]
-    for _ in range(2):
-        x = lax.sub(x, broadcast_along(_mean(x, axes, target), x.shape, kept))
+    for mean in (_first_mean, _mean):
+        x = lax.sub(x, broadcast_along(mean(x, axes, target), x.shape, kept))
     return x
 
 
@@ -91,7 +108,7 @@ def _normalize(input: Array, axes: Sequence[int], epsilon: float, target: Target
     if not axes:
         return centered
     kept = [axis for axis in range(input.ndim) if axis not in axes]
-    factor = _reciprocal_deviation(_variance(centered, axes, target), epsilon, input)
+    factor = _kept(_reciprocal_deviation(_variance(centered, axes, target), epsilon, input), target)
     return lax.mul(centered, broadcast_along(factor, input.shape, kept))
 
 

@@ -183,7 +183,7 @@ def _reduce(input: Array, start: float, combine: Callable[[Array, Array], Array]
     """``combine`` over each window, where padding has the value ``start``."""
     if target.platform == "cpu":
         if is_global(pool.windows):
-            return reduce_all(input, start, combine, pool.layout)
+            return reduce_all(input, start, combine, pool.layout, target)
         if can_slice(pool.windows):
             return reduce_by_slices(input, start, combine, pool.windows, pool.sizes, pool.layout)
     reduced: Array = lax.reduce_window(

@@ -15,6 +15,7 @@ from jax import Array, lax
 from webnn_xla.dtypes import Descriptor, MLOperandDataType
 from webnn_xla.lowering import tosa_reduction
 from webnn_xla.lowering.emulation import Emulator, Handle
+from webnn_xla.lowering.fast_reduction import reduce_axes
 from webnn_xla.lowering.kinds import BOOL, DATA_TYPE, UINT32, UINT32S
 from webnn_xla.lowering.op import (
     ANY,
@@ -45,7 +46,7 @@ from webnn_xla.lowering.primitives import (
 from webnn_xla.lowering.tosa import Emitter, Tensor
 
 Axes = tuple[int, ...]
-Reduce = Callable[[Array, Axes], Array]
+Reduce = Callable[[Array, Axes, Target], Array]
 
 
 # Reductions: https://www.w3.org/TR/webnn/#api-mlgraphbuilder-reduce
@@ -90,27 +91,25 @@ class AnyReduction(Reduction, abstract=True):
 def _reduction(reduce: Reduce, *, exact: bool = False) -> Any:
     """``exact`` functions need no wider type: the result is one of the operand's own numbers."""
 
-    def lower(input: Array, axes: Axes | None, keep_dimensions: bool) -> Array:
+    def lower(input: Array, axes: Axes | None, keep_dimensions: bool, target: Target) -> Array:
         axes = tuple(range(input.ndim)) if axes is None else tuple(sorted(axes))
-        result = reduce(input, axes) if exact else narrow(reduce(widen(input), axes), input)
+        result = reduce(input, axes, target) if exact else narrow(reduce(widen(input), axes, target), input)
         return lax.expand_dims(result, axes) if keep_dimensions else result
 
     return staticmethod(lower)
 
 
-def _sum(x: Array, axes: Axes) -> Array:
-    return lax.reduce_sum(x, axes) if axes else x
+def _reducer(reduce: Any, combine: Any) -> Reduce:
+    """Over no axes it is the array itself."""
+    return lambda x, axes, target: reduce_axes(x, axes, reduce, combine, target) if axes else x
 
 
-def _maximum(x: Array, axes: Axes) -> Array:
-    return lax.reduce_max(x, axes) if axes else x
+_sum = _reducer(lax.reduce_sum, lax.add)
+_maximum = _reducer(lax.reduce_max, lax.max)
+_minimum = _reducer(lax.reduce_min, lax.min)
 
 
-def _minimum(x: Array, axes: Axes) -> Array:
-    return lax.reduce_min(x, axes) if axes else x
-
-
-def _product(x: Array, axes: Axes) -> Array:
+def _product(x: Array, axes: Axes, target: Target) -> Array:
     return lax.reduce_prod(x, axes) if axes else x
 
 
@@ -118,29 +117,29 @@ def _magnitude(x: Array) -> Array:
     return lax.abs(x) if data_type_of(x).is_signed else x
 
 
-def _l2(x: Array, axes: Axes) -> Array:
+def _l2(x: Array, axes: Axes, target: Target) -> Array:
     # The norm of one number is its magnitude, also where its square is out of range.
     if all(x.shape[axis] == 1 for axis in axes):
-        return _sum(lax.abs(x), axes)
-    return lax.sqrt(_sum(lax.mul(x, x), axes))
+        return _sum(lax.abs(x), axes, target)
+    return lax.sqrt(_sum(lax.mul(x, x), axes, target))
 
 
-def _mean(x: Array, axes: Axes) -> Array:
-    total = _sum(x, axes)
+def _mean(x: Array, axes: Axes, target: Target) -> Array:
+    total = _sum(x, axes, target)
     count = np.prod([x.shape[axis] for axis in axes], dtype=np.float64)
     return lax.div(total, constant(count, total)) if count > 1 else total
 
 
-def _log_sum_exp(x: Array, axes: Axes) -> Array:
+def _log_sum_exp(x: Array, axes: Axes, target: Target) -> Array:
     """log(sum(exp(x - max))) + max, which overflows only where the result does.
 
     Where the maximum is infinite or NaN it is left out: -infinity - -infinity would be NaN, and exp alone is right.
     Gradients pass through the sum only, which is all of them.
     """
-    peak = lax.stop_gradient(_maximum(x, axes))
+    peak = lax.stop_gradient(_maximum(x, axes, target))
     peak = lax.select(lax.is_finite(peak), peak, constant(0, peak))
     kept = [axis for axis in range(x.ndim) if axis not in axes]
-    total = _sum(lax.exp(lax.sub(x, broadcast_along(peak, x.shape, kept))), axes)
+    total = _sum(lax.exp(lax.sub(x, broadcast_along(peak, x.shape, kept))), axes, target)
     return lax.add(lax.log(total), peak)
 
 
@@ -160,7 +159,7 @@ class ReduceL1(WideReduction):
 
     tolerance = Tolerance(6, 1)
     tosa = "ABS REDUCE_SUM RESHAPE"
-    lower = _reduction(lambda x, axes: _sum(_magnitude(x), axes))
+    lower = _reduction(lambda x, axes, target: _sum(_magnitude(x), axes, target))
     to_tosa = _tosa_reduction(lambda t, x, axes: t.reduce_all("reduce_sum", x if x.unsigned else t.unary("abs", x), axes))
     stablehlo = "abs add broadcast_in_dim reduce"
 
@@ -180,7 +179,7 @@ class ReduceLogSum(Reduction):
 
     tolerance = Tolerance(2, 1, reduction=True)
     tosa = "LOG REDUCE_SUM RESHAPE"
-    lower = _reduction(lambda x, axes: lax.log(_sum(x, axes)))
+    lower = _reduction(lambda x, axes, target: lax.log(_sum(x, axes, target)))
     to_tosa = _tosa_reduction(lambda t, x, axes: t.unary("log", t.reduce_all("reduce_sum", x, axes)))
     stablehlo = "add broadcast_in_dim log reduce"
 
@@ -262,7 +261,7 @@ class ReduceSumSquare(WideReduction):
 
     tolerance = Tolerance(6, 1)
     tosa = "MUL REDUCE_SUM RESHAPE"
-    lower = _reduction(lambda x, axes: _sum(lax.mul(x, x), axes))
+    lower = _reduction(lambda x, axes, target: _sum(lax.mul(x, x), axes, target))
     to_tosa = _tosa_reduction(lambda t, x, axes: t.reduce_all("reduce_sum", t.mul(x, x), axes))
     stablehlo = "add broadcast_in_dim multiply reduce"
 
@@ -310,18 +309,23 @@ def _position(reduce: Reduce) -> Any:
     """
 
     def lower(
-        input: Array, axis: int, keep_dimensions: bool, output_data_type: MLOperandDataType, select_last_index: bool
+        input: Array,
+        axis: int,
+        keep_dimensions: bool,
+        output_data_type: MLOperandDataType,
+        select_last_index: bool,
+        target: Target,
     ) -> Array:
         kept = [dimension for dimension in range(input.ndim) if dimension != axis]
-        found = lax.eq(input, broadcast_along(reduce(input, (axis,)), input.shape, kept))
+        found = lax.eq(input, broadcast_along(reduce(input, (axis,), target), input.shape, kept))
         if data_type_of(input).is_float:
             # The extreme is NaN where any value is, and then equals nothing.
             found = lax.bitwise_or(found, lax.ne(input, input))
         positions = lax.broadcasted_iota(np.int32, input.shape, axis)
         if select_last_index:
-            position = _maximum(lax.select(found, positions, constant(-1, positions)), (axis,))
+            position = _maximum(lax.select(found, positions, constant(-1, positions)), (axis,), target)
         else:
-            position = _minimum(lax.select(found, positions, constant(np.iinfo(np.int32).max, positions)), (axis,))
+            position = _minimum(lax.select(found, positions, constant(np.iinfo(np.int32).max, positions)), (axis,), target)
         position = lax.convert_element_type(position, output_data_type.numpy)
         return lax.expand_dims(position, (axis,)) if keep_dimensions else position
 
