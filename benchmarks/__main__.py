@@ -42,7 +42,7 @@ PEERS = {"OpenVINO": "openvino", "LiteRT": "ai_edge_litert"}
 """Modules of the runtimes that may be missing."""
 
 OTHERS = (*PEERS, "naive jax.lax")
-WIDE, NARROW = 165, 130
+WIDE, NARROW = 165, 140
 """Columns of a terminal that shows the ranges of times; of one that shows building and memory of networks."""
 
 TOLERANCE = 2e-4
@@ -288,7 +288,7 @@ def show(results: dict[str, Any], console: Console) -> None:
         notes.append("Build: cold / from the cache / onnxruntime; first call; peak memory beyond that of the runtime alone:")
         notes.append(f"{US} / onnxruntime, each in a new process.")
     table = Table(
-        title=f"{found['date']}, {found['processor']}, {found['threads']} threads, {found['clock']}",
+        title=f"{found['date']}, {found['processor']}, threads: {found['threads']}, {found['clock']}",
         title_justify="left", caption=" ".join(notes), caption_justify="left", box=SIMPLE, padding=(0, 1, 0, 0),
     )  # fmt: skip
     table.add_column("case", no_wrap=True)

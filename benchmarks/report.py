@@ -15,13 +15,14 @@ RUNTIMES = {US: "us", "OpenVINO": "openvino", "LiteRT": "litert", "naive jax.lax
 LINES = ("us", "openvino", "litert", "line4", "naive")
 STYLE = """
 :root{color-scheme:light dark;--ink:#1b1f24;--note:#57606a;--rule:#d8dee4;--paper:#fff;
---us:#1d5fd1;--openvino:#8a3ffc;--litert:#b45309;--line4:#047857;--naive:#8c959f}
+--us:#1d5fd1;--openvino:#8a3ffc;--litert:#b45309;--line4:#047857;--naive:#6e7781}
 @media(prefers-color-scheme:dark){:root{--ink:#e6edf3;--note:#9aa4b0;--rule:#3a424c;--paper:#0d1117;
 --us:#6ea8fe;--openvino:#c4a1ff;--litert:#f0a04b;--line4:#4cc38a;--naive:#7d8590}}
 body{font:14px/1.5 system-ui,sans-serif;margin:2em auto;max-width:76em;padding:0 1em;color:var(--ink);background:var(--paper)}
 h2{margin-top:2em}.note,figcaption{color:var(--note)}figure{margin:1em 0}.scroll{overflow-x:auto}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums}
 td,th{padding:.15em .7em;text-align:right;border-bottom:1px solid var(--rule);white-space:nowrap}
+th{white-space:normal;vertical-align:bottom}
 td:first-child,th:first-child{text-align:left}small{color:var(--note)}
 svg{max-width:100%;height:auto}svg text{font:12px system-ui,sans-serif;fill:var(--ink)}
 svg .tick{fill:var(--note)}.rule{stroke:var(--rule)}.one{stroke:var(--ink)}.whisker{stroke:var(--ink);opacity:.55}
@@ -39,7 +40,7 @@ def write_html(results: Mapping[str, Any], path: Path) -> None:
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
         f"<title>webnn-xla benchmarks</title><style>{STYLE}</style>",
         f"<h1>Benchmarks, {found['date']}</h1>",
-        f"<p class=note>{html.escape(found['processor'])}, {found['threads']} threads, "
+        f"<p class=note>{html.escape(found['processor'])}, {_threads(found)}, "
         f"{found['clock']}, Python {found['python']}; {versions}. {html.escape(missing)}</p>"
         "<p class=note>Medians of interleaved calls on resident tensors, whiskers from the fastest to the slowest call. "
         "Ratios are to onnxruntime's median: below 1 is faster. Float32.</p>",
@@ -59,6 +60,10 @@ def write_html(results: Mapping[str, Any], path: Path) -> None:
         parts.append("<h2>Growth</h2>")
         parts += [f"<h3>{html.escape(title)}</h3>{line_chart(series)}" for title, series in results["growth"].items()]
     path.write_text("\n".join(parts) + "\n", encoding="utf-8")
+
+
+def _threads(machine: Mapping[str, Any]) -> str:
+    return f"{machine['threads']} thread" + ("s" if machine["threads"] != 1 else "")
 
 
 def _label(case: Case) -> str:
