@@ -36,7 +36,7 @@ class Timing:
 def interleave(
     runs: Mapping[str, Callable[[], Any]], *, seconds: float = 2.0, rounds: int = 200, warm: int = 3
 ) -> dict[str, Timing]:
-    """Median, minimum and maximum of each; short calls are repeated within a turn, until a turn lasts 0.2 ms at least."""
+    """Median, minimum and maximum of each, over five turns at least; short calls are repeated within a turn, for 0.2 ms."""
     repeats: dict[str, int] = {}
     for name, run in runs.items():
         end = time.perf_counter() + WARM_SECONDS
