@@ -17,6 +17,7 @@ from webnn_xla.lowering.op import Target
 from webnn_xla.rewrites.activations import recognise_gelu, recognise_swish
 from webnn_xla.rewrites.attention import recognise_attention
 from webnn_xla.rewrites.caches import scatter_as_update
+from webnn_xla.rewrites.columns import widen_columns
 from webnn_xla.rewrites.depthwise import depthwise_as_multiply_add, small_groups_as_multiply_add
 from webnn_xla.rewrites.fold_batch_norm import fold_batch_norm
 from webnn_xla.rewrites.fold_scale import fold_scale
@@ -63,6 +64,7 @@ REWRITES: Final[tuple[Rewrite, ...]] = (
     pointwise_as_matmul,
     depthwise_as_multiply_add,
     small_groups_as_multiply_add,
+    widen_columns,
     merge_equal_nodes,
 )
 """In order."""
