@@ -42,7 +42,7 @@ PEERS = {"OpenVINO": "openvino", "LiteRT": "ai_edge_litert"}
 """Modules of the runtimes that may be missing."""
 
 OTHERS = (*PEERS, "naive jax.lax")
-WIDE, NARROW = 165, 140
+WIDE, NARROW = 176, 150
 """Columns of a terminal that shows the ranges of times; of one that shows building and memory of networks."""
 
 TOLERANCE = 2e-4

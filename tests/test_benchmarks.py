@@ -78,14 +78,14 @@ def test_the_report_stands_alone_and_shows_everything(tmp_path: Path) -> None:
         assert wanted in text, wanted
 
 
-@pytest.mark.parametrize("width", [100, 165])
+@pytest.mark.parametrize("width", [100, program.WIDE])
 def test_the_table(width: int, capsys: pytest.CaptureFixture[str]) -> None:
     program.show(results(), Console(width=width))
     text = capsys.readouterr().out
     for wanted in ("a <network>", "1.50", "1.00!", "wrong: differs by 1", "not available: openvino"):
         assert wanted in text
-    assert ("256 / 256" in text) == (width == 165)
-    assert ("3.0 (1.0–4.0)" in text) == (width == 165)
+    assert ("256 / 256" in text) == (width == program.WIDE)
+    assert ("3.0 (1.0–4.0)" in text) == (width == program.WIDE)
 
 
 def test_runs_take_turns() -> None:
