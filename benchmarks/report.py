@@ -18,10 +18,10 @@ STYLE = """
 --us:#1d5fd1;--openvino:#8a3ffc;--litert:#b45309;--line4:#047857;--naive:#6e7781}
 @media(prefers-color-scheme:dark){:root{--ink:#e6edf3;--note:#9aa4b0;--rule:#3a424c;--paper:#0d1117;
 --us:#6ea8fe;--openvino:#c4a1ff;--litert:#f0a04b;--line4:#4cc38a;--naive:#7d8590}}
-body{font:14px/1.5 system-ui,sans-serif;margin:2em auto;max-width:76em;padding:0 1em;color:var(--ink);background:var(--paper)}
+body{font:14px/1.5 system-ui,sans-serif;margin:2em auto;max-width:96em;padding:0 1em;color:var(--ink);background:var(--paper)}
 h2{margin-top:2em}.note,figcaption{color:var(--note)}figure{margin:1em 0}.scroll{overflow-x:auto}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums}
-td,th{padding:.15em .7em;text-align:right;border-bottom:1px solid var(--rule);white-space:nowrap}
+td,th{padding:.15em .5em;text-align:right;border-bottom:1px solid var(--rule);white-space:nowrap}
 th{white-space:normal;vertical-align:bottom}
 td:first-child,th:first-child{text-align:left}small{color:var(--note)}
 svg{max-width:100%;height:auto}svg text{font:12px system-ui,sans-serif;fill:var(--ink)}
@@ -134,7 +134,7 @@ def times_table(cases: Sequence[Case]) -> str:
         host = [case["host"].get(name, {}).get("median") for name in (US, BASE)]
         cells += [f"<td>{'–' if value is None else _milliseconds(value)}" for value in host]
         rows.append(f"<tr><td>{_label(case)}{''.join(cells)}<td>{case['build'].get(US, 0):.2f}")
-    heads = [*names, f"{US}, NumPy to NumPy", f"{BASE}, the same"]
+    heads = [*names, f"NumPy to NumPy, {US}", f"NumPy to NumPy, {BASE}"]
     head = "".join(f"<th>{html.escape(name)}" for name in heads)
     return f"<div class=scroll><table><tr><th>ms{head}<th>build, s{''.join(rows)}</table></div>"
 
@@ -154,6 +154,10 @@ def alone_table(cases: Sequence[Case]) -> str:
         "started runtime.</p>"
         f"<div class=scroll><table><tr><th>network<th>runtime{head}{''.join(rows)}</table></div>"
     )
+
+
+def _plain(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _ticks(low: float, high: float) -> list[float]:
@@ -186,7 +190,7 @@ def line_chart(series: Mapping[str, Sequence[Sequence[float]]]) -> str:
             f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.2" class="f-{colour}"><title>{point[0]:g}: {point[1]:.3g}</title></circle>'
             for point, (x, y) in placed
         ]
-        labels.append((placed[-1][1][1] + 4, colour, f"{name}: {placed[-1][0][1]:.3g}"))
+        labels.append((placed[-1][1][1] + 4, colour, f"{name}: {_plain(placed[-1][0][1])}"))
     # Names stand at the ends of their lines, moved apart where lines meet.
     lowest = -math.inf
     for y, colour, text in sorted(labels):
@@ -194,7 +198,7 @@ def line_chart(series: Mapping[str, Sequence[Sequence[float]]]) -> str:
         marks.append(f'<text x="{left + width + 12}" y="{lowest:.1f}" class="f-{colour}">{html.escape(text)}</text>')
     axes = "".join(
         f'<line x1="{left}" x2="{left + width}" y1="{place(x0, v)[1]:.1f}" y2="{place(x0, v)[1]:.1f}" class="rule"/>'
-        f'<text x="{left - 8}" y="{place(x0, v)[1] + 4:.1f}" text-anchor="end" class="tick">{v:.3g}</text>'
+        f'<text x="{left - 8}" y="{place(x0, v)[1] + 4:.1f}" text-anchor="end" class="tick">{_plain(v)}</text>'
         for v in _ticks(y0, y1)
     ) + "".join(
         f'<line x1="{place(v, y0)[0]:.1f}" x2="{place(v, y0)[0]:.1f}" y1="{top}" y2="{top + height}" class="rule"/>'
