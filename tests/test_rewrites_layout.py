@@ -10,8 +10,11 @@ import pytest
 
 import webnn_xla as webnn
 from tests.rewriting import Comparison, assert_not_fired, positive, random
+from webnn_xla.lowering.op import Target
+from webnn_xla.options import CONVOLUTIONS, YNNPACK, compiler_options
+from webnn_xla.rewrites.layout import channels_last
 
-SHAPE = (2, 3, 6, 5)
+SHAPE = (2, 5, 6, 5)
 CONV = (2, 4, 6, 5)
 
 
@@ -93,7 +96,7 @@ def test_transposes_cancel_between_convolutions(context: webnn.MLContext, case: 
 
 def test_a_transpose_of_the_user_cancels(context: webnn.MLContext) -> None:
     def make(b: Any) -> Any:
-        x = b.transpose(b.input("x", [2, 6, 5, 3], "float32"), permutation=[0, 3, 1, 2])
+        x = b.transpose(b.input("x", [2, 6, 5, 5], "float32"), permutation=[0, 3, 1, 2])
         return {"y": b.transpose(conv(b, x), permutation=[0, 2, 3, 1])}
 
     comparison = Comparison(context, make, "channels_last", "remove_no_ops")
@@ -117,7 +120,7 @@ def test_results_in_the_middle_are_outputs_too(context: webnn.MLContext) -> None
 
 
 def test_filters_that_are_inputs_keep_their_layout(context: webnn.MLContext) -> None:
-    Comparison(context, lambda b: {"y": b.conv2d(image(b), b.input("w", [2, 3, 3, 3], "float32"))}, "channels_last").check()
+    Comparison(context, lambda b: {"y": b.conv2d(image(b), b.input("w", [2, 5, 3, 3], "float32"))}, "channels_last").check()
 
 
 def test_graphs_without_nchw_convolution_stay(context: webnn.MLContext) -> None:
@@ -127,16 +130,41 @@ def test_graphs_without_nchw_convolution_stay(context: webnn.MLContext) -> None:
         lambda b: {"y": b.conv2d(b.input("x", [1, 6, 5, 3], "float32"), b.constant(random(4, 3, 3, 3)), input_layout="nhwc")},
         "channels_last",
     )
-    depthwise = lambda b: {"y": b.conv2d(image(b), b.constant(random(3, 1, 3, 3)), groups=3)}  # noqa: E731
+    depthwise = lambda b: {"y": b.conv2d(image(b), b.constant(random(5, 1, 3, 3)), groups=5)}  # noqa: E731
     assert_not_fired(context, depthwise, "channels_last")
 
 
 def test_other_targets_stay(context: webnn.MLContext) -> None:
-    from webnn_xla.lowering.op import Target
-    from webnn_xla.rewrites.layout import channels_last
-
     builder = webnn.MLGraphBuilder(context)
     graph = builder._graph({"y": conv(builder, image(builder))})
     assert channels_last(graph, Target()) is graph
     assert channels_last(graph, Target("tpu")) is graph
     assert channels_last(graph, Target("cpu")) is not graph
+
+
+def test_the_only_convolution_of_few_channels_stays(context: webnn.MLContext) -> None:
+    def make(b: Any, count: int = 1) -> Any:
+        y = image(b, (1, 3, 6, 5))
+        for _ in range(count):
+            y = conv(b, y)
+        return {"y": b.relu(y)}
+
+    assert_not_fired(context, make, "channels_last", ops=["conv2d", "relu"])
+    assert Comparison(context, lambda b: make(b, 2), "channels_last").fired
+
+
+@pytest.mark.parametrize(
+    ("channels", "groups", "chosen"), [((3,), 1, True), ((4,), 1, True), ((5,), 1, False), ((4,), 2, False), ((3, 8), 1, False)]
+)
+def test_convolutions_of_few_channels_are_of_ynnpack(
+    context: webnn.MLContext, channels: tuple[int, ...], groups: int, chosen: bool
+) -> None:
+    builder = webnn.MLGraphBuilder(context)
+    made = {}
+    for index, count in enumerate(channels):
+        x = image(builder, (1, count, 6, 5), f"x{index}")
+        weights = builder.constant(random(4, count // groups, 3, 3))
+        made[f"y{index}"] = builder.conv2d(x, weights, groups=groups)
+    graph = builder._graph(made)
+    assert (CONVOLUTIONS in compiler_options(graph, Target("cpu"))[YNNPACK]) == chosen
+    assert compiler_options(graph, Target("tpu")) == {}

@@ -1,7 +1,8 @@
 """XLA's options for one executable, chosen by rule from what is in the graph.
 
-On CPU, XLA can hand matrix products and convolutions to YNNPACK. Measured over whole networks, XLA's own convolutions win, and
-its own products too where weights are stored [inputs, outputs]; stored the other way round, YNNPACK's products win.
+On CPU, XLA can hand matrix products and convolutions to YNNPACK. Measured over whole networks, XLA's own convolutions win, but
+for those of few input channels; its own products too where weights are stored [inputs, outputs]; stored the other way round,
+YNNPACK's products win.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from typing import Any, Final
 
 from webnn_xla.graph import Graph, Node, Value
 from webnn_xla.lowering.op import Target
+from webnn_xla.rewrites.depthwise import has_few_channels
 
 YNNPACK: Final = "xla_cpu_experimental_ynn_fusion_type"
 NONE: Final = ""
 PRODUCTS: Final = "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"
+CONVOLUTIONS: Final = "LIBRARY_FUSION_TYPE_INDIVIDUAL_CONVOLUTION"
 LARGE: Final = 65536
 """Bytes from which the order of a weight matters."""
 
@@ -22,7 +25,11 @@ def compiler_options(graph: Graph, target: Target) -> dict[str, Any]:
     """The options for ``graph`` as it is compiled, after rewrites."""
     if target.platform != "cpu":
         return {}
-    return {YNNPACK: PRODUCTS if any(_reads_transposed_weights(node, graph) for node in graph.nodes) else NONE}
+    convolutions = [node for node in graph.nodes if node.op.name in ("conv2d", "conv_transpose2d")]
+    chosen = [PRODUCTS] if any(_reads_transposed_weights(node, graph) for node in graph.nodes) else []
+    if convolutions and all(map(has_few_channels, convolutions)):
+        chosen.append(CONVOLUTIONS)
+    return {YNNPACK: ",".join(chosen)}
 
 
 def _reads_transposed_weights(node: Node, graph: Graph) -> bool:
@@ -47,5 +54,5 @@ def candidates(graph: Graph, target: Target) -> list[dict[str, Any]]:
     ruled = compiler_options(graph, target)
     if target.platform != "cpu":
         return [ruled]
-    others: list[dict[str, Any]] = [{}, {YNNPACK: PRODUCTS}, {YNNPACK: NONE}]
+    others: list[dict[str, Any]] = [{}, {YNNPACK: PRODUCTS}, {YNNPACK: CONVOLUTIONS}, {YNNPACK: NONE}]
     return [ruled, *(item for item in others if item != ruled)]

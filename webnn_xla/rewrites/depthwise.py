@@ -34,6 +34,11 @@ def small_groups_as_multiply_add(graph: Graph, target: Target) -> Graph:
     return graph if target.platform != "cpu" else rewrite_nodes(graph, _grouped)
 
 
+def has_few_channels(node: Node) -> bool:
+    """True for a ``conv2d`` in one group over at most 4 input channels, such as the first layer of a network."""
+    return node.op.name == "conv2d" and node.attributes["groups"] == 1 and _parts(node)[0]["c"] <= MAX_GROUP
+
+
 def _parts(node: Node) -> tuple[dict[str, int], dict[str, int]]:
     image, filter = node.operands["input"], node.operands["filter"]
     assert isinstance(image, Value)

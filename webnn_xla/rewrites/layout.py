@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from webnn_xla.graph import Graph, Node, Value
 from webnn_xla.lowering.op import Target
+from webnn_xla.rewrites.depthwise import has_few_channels
 from webnn_xla.rewrites.editing import Draft
 from webnn_xla.rewrites.pointwise import is_pointwise
 from webnn_xla.rewrites.simplify import order_of
@@ -80,7 +81,8 @@ ELEMENTWISE: Final = frozenset(
 def channels_last(graph: Graph, target: Target) -> Graph:
     """Every ``conv2d`` and ``conv_transpose2d`` in ``nchw`` computes in ``nhwc``, with a filter in ``hwio`` if it is constant.
 
-    But in groups, or where the filter is 1×1 and the batch 1, only if its image comes so: these are as fast in ``nchw``.
+    But in groups, or where the filter is 1×1 and the batch 1, only if its image comes so: these are as fast in ``nchw``. So
+    is the convolution of an image of few channels, if it is the only one.
 
     One walk from the inputs on: each 4-D value is held in the order in which it was computed, and transposed to the other
     only where a node asks for that. Elementwise nodes, pooling, normalization, resampling, concat, split, pad, slice and
@@ -88,6 +90,9 @@ def channels_last(graph: Graph, target: Target) -> Graph:
     the plain order, or the graph's output. Constants are transposed by nodes of constants: once. For CPU and GPU.
     """
     if target.platform not in PLATFORMS or not any(_is_seed(node) for node in graph.nodes):
+        return graph
+    convolutions = [node for node in graph.nodes if node.op.name in ("conv2d", "conv_transpose2d")]
+    if len(convolutions) == 1 and has_few_channels(convolutions[0]):
         return graph
     return _Walk(graph).run()
 
