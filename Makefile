@@ -46,8 +46,9 @@ notebooks: $(STAMP)
 
 bench: $(STAMP)
 	$(PIP) --editable ".[bench]"
-	@# LiteRT's interpreter and schema need none of what its package names beside these.
-	-$(PIP) flatbuffers && $(PIP) --no-deps ai-edge-litert
+	@# Without what they name: OpenVINO's telemetry would send data, and what is used of LiteRT needs no more.
+	-$(PIP) --no-deps openvino
+	-$(PIP) --no-deps ai-edge-litert
 	$(BIN)/python -m benchmarks
 
 clean:
