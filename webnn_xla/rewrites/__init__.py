@@ -27,6 +27,7 @@ from webnn_xla.rewrites.normalization import recognise_normalization
 from webnn_xla.rewrites.pointwise import pointwise_as_matmul
 from webnn_xla.rewrites.quantized import dequantize_in_matmul
 from webnn_xla.rewrites.simplify import merge_equal_nodes, remove_no_ops
+from webnn_xla.rewrites.transposed import transposed_as_subpixel
 
 Rewrite = Callable[[Graph, Target], Graph]
 Optimize = bool | Iterable[str]
@@ -60,6 +61,7 @@ REWRITES: Final[tuple[Rewrite, ...]] = (
     fold_scale,
     split_groups,
     channels_last,
+    transposed_as_subpixel,
     remove_no_ops,
     pointwise_as_matmul,
     depthwise_as_multiply_add,

@@ -11,6 +11,7 @@ from webnn_xla.rewrites.depthwise import has_few_channels
 from webnn_xla.rewrites.editing import Draft
 from webnn_xla.rewrites.pointwise import is_pointwise
 from webnn_xla.rewrites.simplify import order_of
+from webnn_xla.rewrites.transposed import is_spread
 
 Order = tuple[int, ...]
 
@@ -81,8 +82,9 @@ ELEMENTWISE: Final = frozenset(
 def channels_last(graph: Graph, target: Target) -> Graph:
     """Every ``conv2d`` and ``conv_transpose2d`` in ``nchw`` computes in ``nhwc``, with a filter in ``hwio`` if it is constant.
 
-    But in groups, or where the filter is 1×1 and the batch 1, only if its image comes so: these are as fast in ``nchw``. So
-    is the convolution of an image of few channels, if it is the only one.
+    But in groups, or as a matrix product (a filter of 1×1, or windows of a transposed one side by side) of a batch of 1,
+    only if its image comes so: these are as fast in ``nchw``. So is the convolution of an image of few channels, if it is
+    the only one.
 
     One walk from the inputs on: each 4-D value is held in the order in which it was computed, and transposed to the other
     only where a node asks for that. Elementwise nodes, pooling, normalization, resampling, concat, split, pad, slice and
@@ -101,7 +103,11 @@ def _is_seed(node: Node) -> bool:
     """True for a node that is worth transposes of its own. Others follow the image that they get."""
     if node.op.name not in ("conv2d", "conv_transpose2d") or node.attributes["input_layout"] != "nchw":
         return False
-    return bool(node.attributes["groups"] == 1) and not is_pointwise(node)
+    return bool(node.attributes["groups"] == 1) and not is_pointwise(node) and not (is_spread(node) and _batch(node) == 1)
+
+
+def _batch(node: Node) -> int:
+    return node.outputs[0].descriptor.shape[0]
 
 
 class _Walk:
