@@ -235,7 +235,7 @@ def run_case(case: Network, context: webnn.MLContext, threads: int, quick: bool)
             differences[name] = max(float(np.abs(a - b).max() / max(np.abs(a).max(), 1e-30)) for a, b in pairs)
             if differences[name] > TOLERANCE:
                 failures[name] = f"wrong: differs by {differences[name]:.1e}"
-        seconds = (1.0 if quick else 1.6) if case.kind == "op" else (3.0 if quick else 6.0 if case.batch == 1 else 8.0)
+        seconds = (1.0 if quick else 1.6) if case.kind == "op" else (3.0 if quick else 5.0 if case.batch == 1 else 6.0)
         bound = interleave({name: item.run_bound or item.run for name, item in ready.items()}, seconds=seconds)
         between = {name: item.run for name, item in ready.items() if name in (US, BASE) and case.batch == 1}
         host = interleave(between, seconds=seconds / 3) if between else {}
