@@ -251,9 +251,10 @@ def _weighted(input: Array, sample: Samples, axis: int, weights: tuple[Any, Any]
 def _interpolate(input: Array, samples: dict[int, Samples], target: Target) -> Array:
     # Where rows of pixels are contiguous, gathering them would be slow; where channels are, it is fast.
     interleaved = target.platform == "cpu" and input.ndim - 1 in samples
-    for axis, sample in samples.items():
+    for index, (axis, sample) in enumerate(samples.items()):
         if interleaved and can_interleave(input.shape[axis], sample.below):
-            input = lax.optimization_barrier(interleave(input, axis, sample.below, sample.part, sample.whole))
+            source = lax.optimization_barrier(input) if index else input
+            input = interleave(source, axis, sample.below, sample.part, sample.whole)
             continue
         # Both weights from the exact fraction: 1 - weight would carry the rounding of the other.
         weights = ((sample.whole - sample.part) / sample.whole, sample.part / sample.whole)
