@@ -139,3 +139,25 @@ def test_layers_are_not_fused_into_each_other() -> None:
     x = jax.ShapeDtypeStruct((1, 16, 384), "float32")
     text = str(jax.make_jaxpr(lambda x: OPS["layer_normalization"].lowering(x, None, None, (2,), 1e-5, CPU))(x))
     assert text.count("dot_general") == 1
+
+
+# Resampling
+
+
+def resized(x: np.ndarray, target: Target, sizes: list[int], axes: tuple[int, int] = (2, 3)) -> np.ndarray:
+    arguments = {"mode": "linear", "scales": None, "sizes": sizes, "axes": axes, "target": target}
+    return np.asarray(jax.jit(lambda x: OPS["resample2d"].lowering(x, **arguments))(x))
+
+
+@pytest.mark.parametrize("sizes", [[10, 14], [15, 7], [40, 21], [5, 56], [13, 14], [8, 11]])
+def test_whole_factors_agree_with_gathers(sizes: list[int]) -> None:
+    x = np.random.default_rng(6).standard_normal((2, 3, 5, 7)).astype(np.float32)
+    x[0, 0, 2, 3], x[1, 1, 2, 3] = NAN, INF
+    np.testing.assert_allclose(resized(x, CPU, sizes), resized(x, PORTABLE, sizes), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("sizes", "fast"), [([10, 14], True), ([15, 28], True), ([8, 11], False), ([5, 7 * 9], False)])
+def test_whole_factors_need_no_gather(sizes: list[int], fast: bool) -> None:
+    attributes = {"mode": "linear", "scales": None, "sizes": sizes, "axes": None}
+    assert ("gather" not in lowered("resample2d", (1, 2, 5, 7), CPU, **attributes)) == fast
+    assert "gather" in lowered("resample2d", (1, 2, 5, 7), PORTABLE, **attributes)
