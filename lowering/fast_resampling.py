@@ -33,13 +33,16 @@ def interleave(x: Array, axis: int, below: Integers, part: Integers, whole: int)
         shift = _shift(below, factor, phase)
         # At the borders both neighbours are the same pixel, so that the weights of the inside do.
         weight = int(part[phase::factor][size // 2])
-        for step in (shift, shift + 1):
+        # What has no weight is not read: 0 * infinity would be NaN.
+        for step in (shift, shift + 1)[: 2 if weight else 1]:
             if step not in neighbours:
                 neighbours[step] = _shifted(x, axis, step)
-        low, high = neighbours[shift], neighbours[shift + 1]
-        mixed = lax.add(
-            lax.mul(low, lax.full_like(low, (whole - weight) / whole)), lax.mul(high, lax.full_like(high, weight / whole))
-        )
+        mixed = low = neighbours[shift]
+        if weight:
+            high = neighbours[shift + 1]
+            mixed = lax.add(
+                lax.mul(low, lax.full_like(low, (whole - weight) / whole)), lax.mul(high, lax.full_like(high, weight / whole))
+            )
         phases.append(lax.expand_dims(mixed, (axis + 1,)))
     shape = (*x.shape[:axis], size * factor, *x.shape[axis + 1 :])
     return lax.reshape(lax.concatenate(phases, axis + 1), shape)
