@@ -24,6 +24,7 @@ from webnn_xla.rewrites.fold_scale import fold_scale
 from webnn_xla.rewrites.groups import split_groups
 from webnn_xla.rewrites.layout import channels_last
 from webnn_xla.rewrites.normalization import recognise_normalization
+from webnn_xla.rewrites.patches import few_channels_as_patches
 from webnn_xla.rewrites.pointwise import pointwise_as_matmul
 from webnn_xla.rewrites.quantized import dequantize_in_matmul
 from webnn_xla.rewrites.simplify import merge_equal_nodes, remove_no_ops
@@ -66,6 +67,7 @@ REWRITES: Final[tuple[Rewrite, ...]] = (
     pointwise_as_matmul,
     depthwise_as_multiply_add,
     small_groups_as_multiply_add,
+    few_channels_as_patches,
     widen_columns,
     merge_equal_nodes,
 )
