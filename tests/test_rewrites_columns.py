@@ -81,7 +81,7 @@ def test_not_for_portable_graphs(context: webnn.MLContext) -> None:
 def convolution(
     b: Any, *, out: int = 512, layout: str = "nhwc", filter_layout: str = "hwio", groups: int = 1, bias: bool = True
 ) -> dict[str, Any]:
-    sizes = {"h": 3, "w": 3, "i": 4 // groups, "o": out, "n": 1, "c": 4}
+    sizes = {"h": 3, "w": 3, "i": 6 // groups, "o": out, "n": 1, "c": 6}
     image = {**sizes, "h": 6, "w": 7}
     return {
         "y": b.conv2d(
