@@ -213,3 +213,12 @@ def reads(window: Window, positions: int) -> list[list[int]]:
     taps = range(0, window.size * window.dilation, window.dilation)
     starts = range(-window.before, positions * window.stride - window.before, window.stride)
     return [[start + tap for tap in taps if 0 <= start + tap < window.input] for start in starts]
+
+
+def test_a_transposed_convolution_that_xla_takes_for_a_grouped_one(context: webnn.MLContext) -> None:
+    """Two taps at a stride of 2 that are cropped by 1 at both ends, beside an axis with more taps than pixels: XLA aborts."""
+    image, taps = ramp(2, 3, 3, 4), ramp(3, 3, 4, 2)
+    result = run(context, "conv_transpose2d", image, taps, strides=[4, 2], padding=[4, 4, 1, 1])
+    whole = run(context, "conv_transpose2d", image, taps, strides=[4, 2])
+    assert whole.shape == (2, 3, 12, 8)
+    assert np.array_equal(result, whole[:, :, 4:-4, 1:-1])
