@@ -19,7 +19,7 @@ class Comparison:
 
     def __init__(self, context: webnn.MLContext, make: Make, *names: str) -> None:
         builders = [webnn.MLGraphBuilder(context) for _ in range(2)]
-        self.rewritten = builders[0].build(make(builders[0]), optimize=set(names))
+        self.rewritten = builders[0].build(make(builders[0]), optimize=set(names), compiler_options=QUICK)
         self.written = builders[1].build(make(builders[1]), optimize=False, compiler_options=QUICK)
         self.names = names
 

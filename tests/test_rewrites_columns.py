@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rewriting import Comparison, assert_not_fired, random
 
 import webnn_xla as webnn
-from tests.rewriting import Comparison, assert_not_fired, random
 from webnn_xla.export import read_portable
 
 RULE = "widen_columns"

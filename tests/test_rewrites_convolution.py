@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rewriting import Comparison, assert_not_fired, random
 
 import webnn_xla as webnn
-from tests.rewriting import Comparison, assert_not_fired, random
 
 LAYOUTS = ["oihw", "hwio", "ohwi", "ihwo"]
 

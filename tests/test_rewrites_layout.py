@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rewriting import Comparison, assert_not_fired, positive, random
 
 import webnn_xla as webnn
-from tests.rewriting import Comparison, assert_not_fired, positive, random
 from webnn_xla.lowering.op import Target
 from webnn_xla.options import CONVOLUTIONS, YNNPACK, compiler_options
 from webnn_xla.rewrites.layout import channels_last

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rewriting import Comparison, assert_not_fired, random
 
 import webnn_xla as webnn
-from tests.rewriting import Comparison, assert_not_fired, random
 
 RULE = "few_channels_as_patches"
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rewriting import Comparison, assert_not_fired, positive, random
 
 import webnn_xla as webnn
-from tests.rewriting import Comparison, assert_not_fired, positive, random
 from webnn_xla.rewrites import NAMES
 
 Make = Callable[[Any, Any], Any]
