@@ -33,14 +33,11 @@ def reduce_axes(x: Array, axes: Sequence[int], reduce: Reduce, combine: Combine,
 
     For CPU, the last dimensions, where they are among ``axes``, are one row, whose elements are taken in another order.
     """
-    if target.platform != "cpu":
-        whole: Array = reduce(x, axes)
-        return whole
     first = x.ndim
     while first - 1 in axes:
         first -= 1
     count = math.prod(x.shape[first:])
-    if first == x.ndim or count < MIN_ROW:
+    if target.platform != "cpu" or first == x.ndim or count < MIN_ROW:
         result: Array = reduce(x, axes)
         return result
     leading = [axis for axis in axes if axis < first]

@@ -94,20 +94,8 @@ def convolve(
         weight = t.reshape(weight, (*weight.shape[:2], channels, outputs // channels))
         result = _kernel(t, "depthwise_conv2d", image, weight, bias, (*shape, outputs), geometry)
     else:
-        weight, inner, outer = to_layout(t, filter, filter_layout, "ohwi"), channels // groups, outputs // groups
-        parts = [
-            _kernel(
-                t,
-                "conv2d",
-                t.slice_axis(image, 3, group * inner, inner),
-                t.slice_axis(weight, 0, group * outer, outer),
-                None if bias is None else t.slice_axis(bias, 0, group * outer, outer),
-                (*shape, outer),
-                geometry,
-            )
-            for group in range(groups)
-        ]
-        result = t.concat(parts, 3)
+        weight = to_layout(t, filter, filter_layout, "ohwi")
+        result = _by_groups(t, "conv2d", image, weight, 0, bias, groups, (*shape, outputs // groups), geometry)
     return to_layout(t, result, "nhwc", input_layout)
 
 
@@ -141,23 +129,42 @@ def convolve_transposed(
     if max(strides) > MAX_KERNEL or max(weight.shape[1:3]) > MAX_KERNEL:
         fail(f"strides {strides} and a filter of {list(weight.shape[1:3])}; TOSA's level 8K has at most {MAX_KERNEL}")
     geometry = f"{_list('out_pad', out_padding)}, {_list('stride', strides)}"
-    outer, inner = weight.shape[0], image.shape[3] // groups
-    parts = [
+    result = _by_groups(t, "transpose_conv2d", image, weight, 3, bias, groups, (*shape, weight.shape[0]), geometry)
+    for axis, (start, size) in enumerate(crops, 1):
+        result = t.slice_axis(result, axis, start, size)
+    return to_layout(t, result, "nhwc", input_layout)
+
+
+def _by_groups(
+    t: Emitter,
+    name: str,
+    image: Tensor,
+    weight: Tensor,
+    axis: int,
+    bias: Tensor | None,
+    groups: int,
+    shape: tuple[int, ...],
+    geometry: str,
+) -> Tensor:
+    """``name`` for each group, whose weights lie along ``axis``; ``shape`` is the result of one, and they are joined."""
+
+    def part(x: Tensor, axis: int, group: int) -> Tensor:
+        size = x.shape[axis] // groups
+        return t.slice_axis(x, axis, group * size, size)
+
+    results = [
         _kernel(
             t,
-            "transpose_conv2d",
-            t.slice_axis(image, 3, group * inner, inner),
-            t.slice_axis(weight, 3, group * inner, inner),
-            None if bias is None else t.slice_axis(bias, 0, group * outer, outer),
-            (*shape, outer),
+            name,
+            part(image, 3, group),
+            part(weight, axis, group),
+            None if bias is None else part(bias, 0, group),
+            shape,
             geometry,
         )
         for group in range(groups)
     ]
-    result = t.concat(parts, 3)
-    for axis, (start, size) in enumerate(crops, 1):
-        result = t.slice_axis(result, axis, start, size)
-    return to_layout(t, result, "nhwc", input_layout)
+    return t.concat(results, 3)
 
 
 def _dilate(t: Emitter, weight: Tensor, axis: int, dilation: int) -> Tensor:

@@ -40,8 +40,6 @@ class Binding:
     """Outputs: name, kind, and the index of the program's output."""
     paired: tuple[tuple[str, str], ...]
     """Inputs and outputs that are to be the same tensor."""
-    inputs: int
-    outputs: int
     distinct: int
     """How many tensors there are."""
 
@@ -291,8 +289,6 @@ class MLGraph:
                 for index, (name, descriptor) in enumerate(self.output_descriptors.items())
             ),
             tuple((source, result) for result, source in self._alias.items()),
-            len(self.input_descriptors),
-            len(self.output_descriptors),
             len(self.input_descriptors) + len(self.output_descriptors) - len(self._alias),
         )
 
@@ -382,8 +378,8 @@ class MLGraph:
             return False
         try:
             if (
-                len(inputs) != binding.inputs
-                or len(outputs) != binding.outputs
+                len(inputs) != len(binding.given)
+                or len(outputs) != len(binding.taken)
                 or len({*inputs.values(), *outputs.values()}) != binding.distinct
             ):
                 return False

@@ -6,6 +6,7 @@ from typing import Any
 
 from webnn_xla.graph import Graph, Node, Value
 from webnn_xla.lowering.op import Target
+from webnn_xla.lowering.window import by_letter
 from webnn_xla.rewrites.editing import Draft, View, rewrite_nodes
 
 MAX_TAPS = 81
@@ -44,8 +45,8 @@ def _parts(node: Node) -> tuple[dict[str, int], dict[str, int]]:
     assert isinstance(image, Value)
     assert isinstance(filter, Value)
     return (
-        dict(zip(node.attributes["input_layout"], image.descriptor.shape, strict=True)),
-        dict(zip(node.attributes["filter_layout"], filter.descriptor.shape, strict=True)),
+        by_letter(node.attributes["input_layout"], image.descriptor.shape),
+        by_letter(node.attributes["filter_layout"], filter.descriptor.shape),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from webnn_xla.graph import Graph, Node, Value
 from webnn_xla.lowering.op import Target
+from webnn_xla.lowering.window import by_letter
 from webnn_xla.rewrites.editing import Draft, View, rewrite_nodes
 
 
@@ -31,7 +32,7 @@ def is_pointwise(node: Node) -> bool:
 def _sizes(node: Node) -> dict[str, int]:
     filter = node.operands["filter"]
     assert isinstance(filter, Value)
-    return dict(zip(node.attributes["filter_layout"], filter.descriptor.shape, strict=True))
+    return by_letter(node.attributes["filter_layout"], filter.descriptor.shape)
 
 
 def _rule(node: Node, view: View) -> Draft | None:

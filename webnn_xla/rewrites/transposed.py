@@ -6,6 +6,7 @@ from typing import Final
 
 from webnn_xla.graph import Graph, Node, Value
 from webnn_xla.lowering.op import Target
+from webnn_xla.lowering.window import by_letter
 from webnn_xla.rewrites.editing import Draft, View, rewrite_nodes
 
 MAX_PHASES: Final = 256
@@ -39,10 +40,10 @@ def _strides(node: Node) -> tuple[int, int]:
 
 
 def _taps(node: Node) -> tuple[int, int]:
-    filter, layout = node.operands["filter"], node.attributes["filter_layout"]
+    filter = node.operands["filter"]
     assert isinstance(filter, Value)
-    shape = filter.descriptor.shape
-    return shape[layout.index("h")], shape[layout.index("w")]
+    taps = by_letter(node.attributes["filter_layout"], filter.descriptor.shape)
+    return taps["h"], taps["w"]
 
 
 def _rule(node: Node, view: View) -> Draft | None:
@@ -60,8 +61,8 @@ def _rule(node: Node, view: View) -> Draft | None:
     if not 1 < phases <= MAX_PHASES or not view.is_constant(filter) or any(map(int.__mod__, taps, strides)):
         return None
     layout = node.attributes["input_layout"]
-    image = dict(zip(layout, x.descriptor.shape, strict=True))
-    output = dict(zip(layout, node.outputs[0].descriptor.shape, strict=True))
+    image = by_letter(layout, x.descriptor.shape)
+    output = by_letter(layout, node.outputs[0].descriptor.shape)
     padding = node.attributes["padding"] or (0, 0, 0, 0)
     padded: list[int] = []
     made: list[int] = []
