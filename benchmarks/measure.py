@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import random
 import resource
 import sys
 import time
@@ -48,14 +49,15 @@ def interleave(
         run()
         repeats[name] = max(1, int(2e-4 / max(clock() - started, 1e-7)))
     times: dict[str, list[float]] = {name: [] for name in runs}
-    order = list(runs)
+    order, shuffle = list(runs), random.Random(0).shuffle
     gc.collect()
     gc.disable()
     try:
         end = time.perf_counter() + seconds
         for turn in range(rounds):
-            # Another one goes first each time: who runs after whom must not matter.
-            for name in order[turn % len(order) :] + order[: turn % len(order)]:
+            # In another order each time: who runs after whom must not matter.
+            shuffle(order)
+            for name in order:
                 run, count = runs[name], repeats[name]
                 started = clock()
                 for _ in range(count):

@@ -160,6 +160,8 @@ def prepare_onnxruntime(network: Network, threads: int, model: bytes | Path) -> 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3
+    # Its threads wait for the next call in a loop that takes a core for a tenth of a second and more; within a call they may.
+    options.add_session_config_entry("session.force_spinning_stop", "1")
     if network.path is not None:
         for name, size in free_dimensions(network).items():
             options.add_free_dimension_override_by_name(name, size)

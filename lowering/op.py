@@ -156,6 +156,8 @@ class Target:
 
     platform: str = "portable"
     precision: lax.Precision = lax.Precision.HIGHEST
+    cores: int = 1
+    """Of the CPU, where that is the platform."""
 
 
 OPS: dict[str, type[Op]] = {}

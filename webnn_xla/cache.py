@@ -29,6 +29,7 @@ import jaxlib.version
 import numpy as np
 import platformdirs
 
+from webnn_xla import devices
 from webnn_xla.dtypes import Descriptor
 from webnn_xla.graph import Graph, Value
 from webnn_xla.lowering.op import Target
@@ -154,6 +155,7 @@ def key(graph: Graph, target: Target, device: jax.Device, *rest: object) -> str:
         return numbers.setdefault(value, len(numbers))
 
     add(environment(), device.platform, device.device_kind, device.client.platform_version, device.id, target, rest)
+    add(graph.turns, graph.abreast)
     for kind, named in (("input", graph.inputs), ("output", graph.outputs)):
         add(
             kind,
@@ -202,5 +204,4 @@ def _processor() -> str:
     with suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         flags = next((line for line in lines if line.startswith(("flags", "Features"))), "")
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return f"{platform.machine()} {platform.processor()} {hashlib.sha256(flags.encode()).hexdigest()} {cores}"
+    return f"{platform.machine()} {platform.processor()} {hashlib.sha256(flags.encode()).hexdigest()} {devices.cores()}"

@@ -63,7 +63,30 @@ def as_function(graph: Graph, target: Target) -> tuple[tuple[Value, ...], Functi
             environment.update(zip(node.outputs, apply(node, environment, target), strict=True))
         return [_convert(environment[value], value.descriptor.data_type.carrier) for value in graph.outputs.values()]
 
-    return parameters, run
+    return parameters, run if graph.parts == 1 else _in_parts(graph, run)
+
+
+def _in_parts(graph: Graph, run: Function) -> Function:
+    """``run``, which computes one part of the batch, in a loop over all: ``graph.turns`` turns of ``graph.abreast`` parts."""
+    turns, abreast = graph.turns, graph.abreast
+
+    def split(array: Array) -> Array:
+        return jax.lax.reshape(array, (turns, abreast, array.shape[0] // graph.parts, *array.shape[1:]))
+
+    def join(array: Array) -> Array:
+        return jax.lax.reshape(array, (turns * array.shape[1], *array.shape[2:]))
+
+    def turn(arguments: Sequence[Array], inputs: Sequence[Array]) -> list[Array]:
+        # Nothing connects the parts of a turn, so XLA runs them at the same time.
+        results = [
+            run(arguments, [jax.lax.index_in_dim(array, index, keepdims=False) for array in inputs]) for index in range(abreast)
+        ]
+        return [jax.lax.concatenate(parts, 0) for parts in zip(*results, strict=True)]
+
+    def run_all(arguments: Sequence[Array], inputs: Sequence[Array]) -> list[Array]:
+        return [join(array) for array in jax.lax.map(lambda part: turn(arguments, part), [split(array) for array in inputs])]
+
+    return run_all
 
 
 def apply(node: Node, environment: dict[Value, Array], target: Target) -> Sequence[Array]:

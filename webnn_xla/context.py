@@ -119,7 +119,7 @@ class MLContext:
         self.optimize = optimize
         self.rewrites = rewrites.chosen(optimize)
         self.cache = cache
-        self.target = Target(device.platform, PRECISIONS[precision])
+        self.target = Target(device.platform, PRECISIONS[precision], devices.cores() if device.platform == "cpu" else 1)
         self.portable_target = Target(precision=PRECISIONS[precision])
         if max_tensor_byte_length is None:
             max_tensor_byte_length = devices.memory_limit(device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -60,3 +61,8 @@ def memory_limit(device: jax.Device) -> int:
     """Bytes that one tensor may take at most: the device's memory, or 2**53 - 1 where it does not tell."""
     stats = device.memory_stats() or {}
     return int(stats.get("bytes_limit") or 2**53 - 1)
+
+
+def cores() -> int:
+    """Cores that this process may use, as XLA counts them when it starts."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

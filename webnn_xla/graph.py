@@ -6,7 +6,7 @@ Values are compared by identity: a value is the output of one node, an input, or
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from webnn_xla.dtypes import Descriptor
@@ -68,12 +68,18 @@ class Constant:
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """Inputs and outputs by name, nodes in an order in which every value comes before its use."""
+    """Inputs and outputs by name, nodes in an order in which every value comes before its use.
+
+    With ``turns`` or ``abreast`` above 1, a graph of rewrites, it is to run on that many equal parts of its inputs along their
+    first dimension: ``abreast`` side by side in each turn. Its values have the shapes of one part.
+    """
 
     inputs: Mapping[str, Value]
     constants: Mapping[Value, Constant]
     nodes: tuple[Node, ...]
     outputs: Mapping[str, Value]
+    turns: int = 1
+    abreast: int = 1
     producers: Mapping[Value, Node] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -87,12 +93,24 @@ class Graph:
             if needed.intersection(node.outputs):
                 kept.append(node)
                 needed.update(node.inputs())
-        return Graph(
-            {name: value for name, value in self.inputs.items() if value in needed},
-            {value: constant for value, constant in self.constants.items() if value in needed},
-            tuple(reversed(kept)),
-            self.outputs,
+        return replace(
+            self,
+            inputs={name: value for name, value in self.inputs.items() if value in needed},
+            constants={value: constant for value, constant in self.constants.items() if value in needed},
+            nodes=tuple(reversed(kept)),
         )
+
+    @property
+    def parts(self) -> int:
+        """How many parts of its inputs the graph runs on."""
+        return self.turns * self.abreast
+
+    def whole(self, value: Value) -> Descriptor:
+        """The descriptor of an input or output, all parts together."""
+        descriptor = value.descriptor
+        if self.parts == 1:
+            return descriptor
+        return descriptor.with_shape((self.parts * descriptor.shape[0], *descriptor.shape[1:]))
 
     def users(self) -> dict[Value, list[Node | None]]:
         """Who reads each value: nodes, once for each operand, and None for each output of the graph."""
@@ -124,11 +142,10 @@ class Graph:
                 value = mapping[value]
             return value
 
-        return Graph(
-            self.inputs,
-            self.constants,
-            tuple(node.with_operands(resolve) for node in self.nodes),
-            {name: resolve(value) for name, value in self.outputs.items()},
+        return replace(
+            self,
+            nodes=tuple(node.with_operands(resolve) for node in self.nodes),
+            outputs={name: resolve(value) for name, value in self.outputs.items()},
         ).reachable()
 
     def named_constants(self) -> dict[str, Value]:
@@ -141,4 +158,4 @@ class Graph:
             value: Constant(data[value], constant.name) if value in data else constant
             for value, constant in self.constants.items()
         }
-        return Graph(self.inputs, constants, self.nodes, self.outputs)
+        return replace(self, constants=constants)

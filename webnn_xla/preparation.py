@@ -11,7 +11,7 @@ Their results are constants of ``main``, the graph that runs every time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from webnn_xla.graph import Constant, Graph, Node, Value
@@ -33,7 +33,7 @@ class Split:
 
     def with_fixed(self, results: dict[Value, Constant]) -> Graph:
         """``main`` with the results of ``fixed``."""
-        return Graph(self.main.inputs, {**self.main.constants, **results}, self.main.nodes, self.main.outputs)
+        return replace(self.main, constants={**self.main.constants, **results})
 
 
 def split(graph: Graph) -> Split:
@@ -52,12 +52,8 @@ def split(graph: Graph) -> Split:
             main.append(node)
     read = {value for node in main for value in node.inputs()}.union(graph.outputs.values())
     boundary = [value for node in prepared for value in node.outputs if value in read]
-    kept = Graph(
-        graph.inputs,
-        {**graph.constants, **{value: Constant(None) for value in boundary}},
-        tuple(main),
-        graph.outputs,
-    )
+    constants = {**graph.constants, **{value: Constant(None) for value in boundary}}
+    kept = replace(graph, constants=constants, nodes=tuple(main))
     return Split(
         kept.reachable(),
         _part(graph, prepared, [value for value in boundary if not constant[value]]),

@@ -111,7 +111,8 @@ class Program:
         self.cache, self.cache_hit = cache, False
         self.compile_seconds = 0.0
         self.target, self.device = target, device
-        optimized, self.fired = rewrites.apply(graph, target, names)
+        # What is written in place is not written in parts.
+        optimized, self.fired = rewrites.apply(graph, target, names - {"images_in_turn"} if self.alias else names)
         parts = preparation.split(optimized)
         self._preparations: dict[Graph, tuple[Lowered, Any]] = {}
         fixed = {} if parts.fixed is None else self._prepare(parts.fixed)
@@ -132,7 +133,7 @@ class Program:
     @cached_property
     def stage(self) -> Any:
         """``jax.stages.Lowered``: StableHLO, before XLA."""
-        inputs = [struct(value.descriptor, self.device) for value in self.main.inputs.values()]
+        inputs = [struct(self.main.whole(value), self.device) for value in self.main.inputs.values()]
         donated = tuple(self.arguments.count + list(self.main.inputs).index(name) for name in self.alias.values())
         with devices.x64():
             jitted = jax.jit(self._ordered, keep_unused=True, donate_argnums=donated)
@@ -209,7 +210,7 @@ class Program:
     def _seconds(self, executable: Any) -> float:
         """The fastest of several runs on arrays of ones."""
         with devices.x64():
-            inputs = [value.descriptor for value in self.main.inputs.values()]
+            inputs = [self.main.whole(value) for value in self.main.inputs.values()]
             structs = self.arguments.structs(self.device)
             structs += [struct(item, self.device) for item in inputs]
             best, spent, runs = float("inf"), 0.0, 0

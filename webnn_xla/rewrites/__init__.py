@@ -29,6 +29,7 @@ from webnn_xla.rewrites.pointwise import pointwise_as_matmul
 from webnn_xla.rewrites.quantized import dequantize_in_matmul
 from webnn_xla.rewrites.simplify import merge_equal_nodes, remove_no_ops
 from webnn_xla.rewrites.transposed import transposed_as_subpixel
+from webnn_xla.rewrites.turns import images_in_turn
 
 Rewrite = Callable[[Graph, Target], Graph]
 Optimize = bool | Iterable[str]
@@ -41,16 +42,19 @@ class Fired:
     rewrite: str
     before: Node
     after: tuple[Node, ...]
+    note: str = ""
+    """In place of the new nodes, where they are the old ones."""
 
     def __str__(self) -> str:
         label = f" [{self.before.label}]" if self.before.label else ""
         names = [node.op.name for node in self.after]
         shown = ", ".join(names if len(names) <= 4 else [f"{len(names) - 3} nodes", *names[-3:]])
-        return f"{self.rewrite}: {self.before.op.name}{label} → {shown or 'nothing'}"
+        return f"{self.rewrite}: {self.before.op.name}{label} → {self.note or shown or 'nothing'}"
 
 
 REWRITES: Final[tuple[Rewrite, ...]] = (
     remove_no_ops,
+    images_in_turn,
     merge_equal_nodes,
     recognise_gelu,
     recognise_swish,
@@ -101,6 +105,10 @@ def apply(graph: Graph, target: Target, names: frozenset[str]) -> tuple[Graph, t
 
 def differences(name: str, before: Graph, after: Graph) -> list[Fired]:
     """The nodes of ``before`` whose results other nodes compute in ``after``, each with the new nodes that feed them."""
+    if before.parts != after.parts:
+        size = next(iter(after.outputs.values())).descriptor.shape[0]
+        note = f"the graph in {after.turns} turns, of {after.abreast} × {size} of {size * after.parts}"
+        return [Fired(name, before.nodes[-1], after.nodes[-1:], note)]
     old = set(before.nodes)
     places: list[Fired] = []
     new: list[Node] = []

@@ -7,6 +7,7 @@ became unread is dropped at the end.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -155,4 +156,4 @@ def rewrite_nodes(graph: Graph, rule: Rule) -> Graph:
             view.producers.update(dict.fromkeys(new.outputs, new))
     if not changed:
         return graph
-    return Graph(graph.inputs, view.constants, tuple(nodes), graph.outputs).reachable()
+    return replace(graph, constants=view.constants, nodes=tuple(nodes)).reachable()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from webnn_xla.graph import Graph, Node, Value
@@ -124,9 +125,8 @@ class _Walk:
             if all(value in self.constant for value in node.inputs()) or handler is None or not handler(self, node):
                 self.draft.add(node.with_operands(self.plain))
         outputs = {name: self.plain(value) for name, value in self.graph.outputs.items()}
-        return Graph(
-            self.graph.inputs, {**self.graph.constants, **self.draft.constants}, tuple(self.draft.nodes), outputs
-        ).reachable()
+        constants = {**self.graph.constants, **self.draft.constants}
+        return replace(self.graph, constants=constants, nodes=tuple(self.draft.nodes), outputs=outputs).reachable()
 
     # Values in an order
 
@@ -281,7 +281,7 @@ def _per_dimension(*names: str) -> Callable[[_Walk, Node], bool]:
     return lambda walk, node: walk.per_dimension(*names)(node)
 
 
-_REDUCTIONS: Final[Sequence[str]] = (
+REDUCTIONS: Final[Sequence[str]] = (
     "reduce_l1", "reduce_l2", "reduce_log_sum", "reduce_log_sum_exp", "reduce_max", "reduce_mean", "reduce_min",
     "reduce_product", "reduce_sum", "reduce_sum_square",
 )  # fmt: skip
@@ -296,7 +296,7 @@ _HANDLERS: Final[dict[str, Callable[[_Walk, Node], bool]]] = {
     "pad": _per_dimension("beginning_padding", "ending_padding"),
     "slice": _per_dimension("starts", "sizes", "strides"),
     "tile": _per_dimension("repetitions"),
-    **dict.fromkeys(_REDUCTIONS, _Walk.reduction),
+    **dict.fromkeys(REDUCTIONS, _Walk.reduction),
     "transpose": _Walk.transpose,
     "reshape": _Walk.reshape,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import replace
 from typing import Any
 
 from webnn_xla.graph import Graph, Node, Value
@@ -33,8 +34,8 @@ def remove_no_ops(graph: Graph, target: Target) -> Graph:
         producers.update(dict.fromkeys(node.outputs, node))
     if len(nodes) == len(graph.nodes) and all(old is new for old, new in zip(graph.nodes, nodes, strict=True)):
         return graph
-    return Graph(
-        graph.inputs, graph.constants, tuple(nodes), {name: resolve(value) for name, value in graph.outputs.items()}
+    return replace(
+        graph, nodes=tuple(nodes), outputs={name: resolve(value) for name, value in graph.outputs.items()}
     ).reachable()
 
 
