@@ -297,3 +297,56 @@ def test_one_tensor_for_two_inputs_is_refused(context: webnn.MLContext) -> None:
     with pytest.raises(TypeError, match="a second time"):
         context.dispatch(add_graph(context), {"lhs": both, "rhs": both}, {"out": out})
     assert read(out) == [7, 7]
+
+
+# The short way of a dispatch, which starts with a graph's second one
+
+
+@pytest.mark.parametrize("name", ["quotes'\"", "line\nbreak", "\\", "{}", "None", "\udc80", "é", "0"])
+def test_names_of_any_kind(name: str, own: webnn.MLContext) -> None:
+    builder: Any = webnn.MLGraphBuilder(own)
+    graph = builder.build({name: builder.neg(builder.input(name, [1], "float32"))})
+    x, out = one(own, 3), one(own)
+    for _ in range(3):
+        own.dispatch(graph, {name: x}, {name: out})
+        assert read(out) == [-3]
+        x, out = out, x
+        own.dispatch(graph, {name: x}, {name: out})
+        assert read(out) == [3]
+        x, out = out, x
+
+
+@pytest.mark.parametrize("count", [2, 3, 150, 300])
+def test_many_tensors(count: int, own: webnn.MLContext) -> None:
+    builder: Any = webnn.MLGraphBuilder(own)
+    inputs = {f"x{index}": builder.input(f"x{index}", [1], "float32") for index in range(count)}
+    graph = builder.build(
+        {"sum": builder.reduce_sum(builder.concat(list(inputs.values()), 0)), "last": list(inputs.values())[-1]}
+    )
+    tensors = {name: one(own, index) for index, name in enumerate(inputs)}
+    total, last = tensor(own, shape=[]), one(own)
+    for _ in range(3):
+        own.dispatch(graph, dict(reversed(tensors.items())), {"last": last, "sum": total})
+        assert (read(total), read(last)) == (count * (count - 1) / 2, [count - 1])
+    twice = tensors | {"x0": tensors["x1"]}
+    for wrong, outputs in ((twice, {"last": last, "sum": total}), (tensors, {"last": tensors["x0"], "sum": total})):
+        with pytest.raises(webnn.ArgumentError, match="a second time"):
+            own.dispatch(graph, wrong, outputs)
+    for wrong, outputs in ((tensors | {"other": one(own)}, {"sum": total, "last": last}), (tensors, {"sum": total})):
+        with pytest.raises(webnn.ArgumentError, match=r"other|last"):
+            own.dispatch(graph, wrong, outputs)
+
+
+def test_weights_that_come_later_are_seen(own: webnn.MLContext) -> None:
+    builder: Any = webnn.MLGraphBuilder(own)
+    w = builder.constant({"data_type": "float32", "shape": [5000]}, name="w")
+    graph = builder.build({"out": builder.mul(builder.input("x", [5000], "float32"), w)})
+    x, out = tensor(own, [2.0] * 5000), tensor(own, shape=[5000])
+    for factor in (1, 3):
+        graph.load_weights({"w": np.full(5000, factor, np.float32)})
+        for _ in range(2):
+            own.dispatch(graph, {"x": x}, {"out": out})
+            assert read(out) == [2.0 * factor] * 5000
+    graph.destroy()
+    with pytest.raises(webnn.InvalidStateError):
+        own.dispatch(graph, {"x": x}, {"out": out})

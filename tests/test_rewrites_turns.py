@@ -92,6 +92,7 @@ def test_a_network_in_turns(context: webnn.MLContext, cores: int, turns_of: tupl
     assert (main.turns, main.abreast) == turns_of
     assert f"in {turns_of[0]} turns, of {turns_of[1]} × 1 of 6" in graph.fired_rewrites[0]
     assert [value.descriptor.shape[0] for value in main.inputs.values()] == [1, 1]
+    assert graph.cost().flops >= 6 * graph.cost().parameters
     assert [item.shape for item in graph.output_descriptors.values()] == [(6, 7), (6, 7), (6, 1, 1, 8)]
 
 

@@ -239,7 +239,7 @@ class MLContext:
         descriptor that differs; InvalidStateError for a destroyed graph or a lost context.
         Source: https://www.w3.org/TR/webnn/#api-mlcontext-dispatch
         """
-        if type(graph) is MLGraph and graph._context is self and graph._dispatch_bound(inputs, outputs):
+        if type(graph) is MLGraph and graph._context is self and graph._short(inputs, outputs):
             return
         # Something is wrong, or takes more work.
         self._check_alive("dispatch")

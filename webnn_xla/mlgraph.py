@@ -15,6 +15,7 @@ import numpy as np
 
 from webnn_xla import buffers, devices, rewrites
 from webnn_xla.compile import as_function
+from webnn_xla.dispatch import Short, closer, straight
 from webnn_xla.dtypes import MLOperandDescriptor
 from webnn_xla.errors import ArgumentError, InvalidStateError, OperationError, located, printable
 from webnn_xla.graph import Graph, Value
@@ -27,21 +28,6 @@ if TYPE_CHECKING:
 
 WORKERS = ThreadPoolExecutor(max_workers=2, thread_name_prefix="webnn-read")
 """Threads for asynchronous reads; they start on first use."""
-
-
-@dataclass(frozen=True, slots=True)
-class Binding:
-    """What a dispatch compares the tensors with, and calls. Kinds are those of ``MLTensor._kind``."""
-
-    call: Callable[..., Any]
-    given: tuple[tuple[str, object], ...]
-    """Inputs in the program's order: name and kind."""
-    taken: tuple[tuple[str, object, int], ...]
-    """Outputs: name, kind, and the index of the program's output."""
-    paired: tuple[tuple[str, str], ...]
-    """Inputs and outputs that are to be the same tensor."""
-    distinct: int
-    """How many tensors there are."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +54,7 @@ class MLGraph:
         self.output_descriptors: dict[str, MLOperandDescriptor] = {n: v.descriptor for n, v in graph.outputs.items()}
         self._names = graph.named_constants()
         self._arguments: list[Any] = []
-        self._binding: Binding | None = None
+        self._short: Short = closer
         self._graph = graph
         self._missing: set[str] = set()
         self._alias = dict(program.alias)
@@ -207,9 +193,11 @@ class MLGraph:
         if isinstance(analysis, list):
             analysis = analysis[0]
         memory = self._program.executable.memory_analysis()
+        # XLA counts what is in a loop once.
+        turns = self._program.main.turns
         return Cost(
-            flops=float(analysis.get("flops", 0.0)),
-            bytes_accessed=float(analysis.get("bytes accessed", 0.0)),
+            flops=turns * float(analysis.get("flops", 0.0)),
+            bytes_accessed=turns * float(analysis.get("bytes accessed", 0.0)),
             parameters=sum(value.descriptor.byte_length for value in self._program.parameters),
             arguments=int(getattr(memory, "argument_size_in_bytes", 0)),
             outputs=int(getattr(memory, "output_size_in_bytes", 0)),
@@ -276,20 +264,20 @@ class MLGraph:
         if not missing:
             self._arguments = self._program.bind({value: constant.data for value, constant in graph.constants.items()}, put)
         self._graph, self._missing = graph, missing
-        self._binding = None
+        self._short = closer
 
-    def _bindings(self) -> Binding:
+    def _straight(self) -> Short:
         """Made after the first run, when JAX's executable has a call without Python in between."""
         kind, order, executable = self._context._kind, self._program.output_order, self._program.executable
-        return Binding(
+        return straight(
             getattr(executable, "_call", None) or executable,
-            tuple((name, kind(descriptor)) for name, descriptor in self.input_descriptors.items()),
-            tuple(
-                (name, kind(descriptor), index if order is None else order[index])
+            self._arguments,
+            {name: kind(descriptor) for name, descriptor in self.input_descriptors.items()},
+            {
+                name: (kind(descriptor), index if order is None else order[index])
                 for index, (name, descriptor) in enumerate(self.output_descriptors.items())
-            ),
-            tuple((source, result) for result, source in self._alias.items()),
-            len(self.input_descriptors) + len(self.output_descriptors) - len(self._alias),
+            },
+            self._alias,
         )
 
     # Running
@@ -365,45 +353,11 @@ class MLGraph:
     def destroy(self) -> None:
         """Releases the executable and the weights. Results of earlier dispatches stay. May be called twice."""
         self._destroyed = True
-        self._program.executable = self._binding = None
+        self._program.executable, self._short = None, closer
         self._arguments = []
         self._graph = self._graph.replace_constants(dict.fromkeys(self._graph.constants))
 
     # Helpers
-
-    def _dispatch_bound(self, inputs: Mapping[str, MLTensor], outputs: Mapping[str, MLTensor]) -> bool:
-        """Runs on these tensors if all is as it should be; False, and nothing is done, where ``_dispatch`` must look closer."""
-        binding = self._binding
-        if binding is None:
-            return False
-        try:
-            if (
-                len(inputs) != len(binding.given)
-                or len(outputs) != len(binding.taken)
-                or len({*inputs.values(), *outputs.values()}) != binding.distinct
-            ):
-                return False
-            for source, result in binding.paired:
-                if inputs[source] is not outputs[result]:
-                    return False
-            arrays = [*self._arguments]
-            for name, kind in binding.given:
-                tensor = inputs[name]
-                if tensor._kind is not kind:
-                    return False
-                arrays.append(tensor._array if tensor._value is None else tensor._value)
-            for name, kind, _ in binding.taken:
-                if outputs[name]._kind is not kind:
-                    return False
-        except (KeyError, TypeError, IndexError, AttributeError):
-            return False
-        try:
-            results = binding.call(*arrays)
-        except Exception as error:
-            raise OperationError(f"running the graph failed: {error}", operator="dispatch") from error
-        for name, _, index in binding.taken:
-            outputs[name]._value = results[index]
-        return True
 
     def _dispatch(self, inputs: Mapping[str, MLTensor], outputs: Mapping[str, MLTensor]) -> None:
         self._check_tensors(inputs, outputs)
@@ -445,8 +399,8 @@ class MLGraph:
             results = self._program.executable(*self._arguments, *arrays)
         except Exception as error:
             raise OperationError(f"running the graph failed: {error}", operator="dispatch") from error
-        if self._binding is None:
-            self._binding = self._bindings()
+        if self._short is closer:
+            self._short = self._straight()
         order = self._program.output_order
         return results if order is None else [results[index] for index in order]
 
