@@ -65,6 +65,8 @@ def straight(
         *(f"        if {value} is None: return False" for value in values),
         "    except (KeyError, TypeError, IndexError, AttributeError):",
         "        return False",
+        # What the outputs hold is released first: the results then lie where it lay, in memory that is there and in the cache.
+        *(f"    {variable}._value = None" for variable in outputs.values()),
         "    try:",
         f"        results = call({', '.join(['*arguments'] * bool(arguments) + values)})",
         "    except Exception as error:",
