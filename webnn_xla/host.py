@@ -1,7 +1,7 @@
 """Preparation on the host: the few ops that rewrites put before weights, in NumPy.
 
-These ops give the same bits everywhere (they move data, or round once, as IEEE 754 says), so that running them here
-changes nothing but the time: compiling a program of them takes XLA longer than all the rest of a small network.
+These ops give the same bits everywhere (they move data, or round once, as IEEE 754 says; only subnormal numbers, which are
+0 to arithmetic in XLA's CPU backend, stay themselves here), so that running them here changes nothing but the time: compiling a program of them takes XLA longer than all the rest of a small network.
 """
 
 from __future__ import annotations
@@ -23,6 +23,10 @@ _MOVING: Final[Mapping[str, Callable[..., Any]]] = {
     "squeeze": lambda input, axes: np.squeeze(input, axis=tuple(axes) if axes else None),
     "unsqueeze": lambda input, axes: np.expand_dims(input, tuple(axes)),
     "concat": lambda inputs, axis: np.concatenate(inputs, axis),
+    "reverse": lambda input, axes: np.flip(input, None if axes is None else tuple(axes)),
+    "pad": lambda input, beginning_padding, ending_padding, mode, value: np.pad(
+        input, tuple(zip(beginning_padding, ending_padding, strict=True))
+    ),
     "split": lambda input, splits, axis: np.split(input, splits if isinstance(splits, int) else np.cumsum(splits)[:-1], axis),
 }
 
@@ -76,6 +80,10 @@ def run(graph: Graph, data: Mapping[Value, Any]) -> dict[Value, Array]:
 
 
 def _exact(node: Node) -> bool:
+    if node.op.name == "pad":
+        return bool(
+            node.attributes["mode"] == "constant" and node.attributes["value"] == 0 and not np.signbit(node.attributes["value"])
+        )
     if node.op.name in _MOVING:
         return True
     return node.op.name in _ROUNDED_ONCE and node.outputs[0].descriptor.data_type == "float32"

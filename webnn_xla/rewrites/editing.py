@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -74,8 +75,15 @@ class View:
         self.graph = graph
         self.constants: dict[Value, Constant] = dict(graph.constants)
         self.producers: dict[Value, Node] = {}
-        self.users = graph.users()
-        self._constant_values = graph.constant_values()
+
+    @cached_property
+    def users(self) -> dict[Value, list[Node | None]]:
+        """Who reads each value: those of the graph before, and new nodes. Most rules never ask."""
+        return self.graph.users()
+
+    @cached_property
+    def _constant_values(self) -> dict[Value, bool]:
+        return self.graph.constant_values()
 
     def is_constant(self, value: Value | None) -> bool:
         """True for a constant, named or not, and for what is computed from constants only."""
@@ -139,21 +147,26 @@ def rewrite_nodes(graph: Graph, rule: Rule) -> Graph:
     changed = False
     for node in graph.nodes:
         draft = rule(node, view)
-        made: Sequence[Node] = (node,) if draft is None else draft.nodes
+        made: Sequence[Node] = (node,)
         if draft is not None:
-            changed = True
-            view.constants.update(draft.constants)
-            view._constant_values.update(dict.fromkeys(draft.constants, False))
+            made, changed = draft.nodes, True
+            _note(draft, view)
+        nodes += made
         for new in made:
-            nodes.append(new)
-            sources = list(new.inputs())
-            if draft is not None and all(view.is_constant(value) for value in sources):
-                named = any(view._constant_values[value] for value in sources)
-                view._constant_values.update(dict.fromkeys(new.outputs, named))
-            if draft is not None:
-                for value in sources:
-                    view.users.setdefault(value, []).append(new)
             view.producers.update(dict.fromkeys(new.outputs, new))
     if not changed:
         return graph
     return replace(graph, constants=view.constants, nodes=tuple(nodes)).reachable()
+
+
+def _note(draft: Draft, view: View) -> None:
+    """What the nodes of ``draft`` read, and which of them depend on constants only."""
+    view.constants.update(draft.constants)
+    view._constant_values.update(dict.fromkeys(draft.constants, False))
+    for node in draft.nodes:
+        sources = list(node.inputs())
+        if all(view.is_constant(value) for value in sources):
+            named = any(view._constant_values[value] for value in sources)
+            view._constant_values.update(dict.fromkeys(node.outputs, named))
+        for value in sources:
+            view.users.setdefault(value, []).append(node)
