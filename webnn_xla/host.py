@@ -1,7 +1,8 @@
 """Preparation on the host: the few ops that rewrites put before weights, in NumPy.
 
 These ops give the same bits everywhere (they move data, or round once, as IEEE 754 says; only subnormal numbers, which are
-0 to arithmetic in XLA's CPU backend, stay themselves here), so that running them here changes nothing but the time: compiling a program of them takes XLA longer than all the rest of a small network.
+0 to arithmetic in XLA's CPU backend, stay themselves here), so that running them here changes nothing but the time:
+compiling a program of them takes XLA longer than all the rest of a small network.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """XLA's options for one executable, chosen by rule from what is in the graph.
 
 On CPU, XLA can hand matrix products and convolutions to YNNPACK. Measured over whole networks, XLA's own convolutions win, but
-for those of few input channels; its own products too where weights are stored [inputs, outputs]; stored the other way round,
-YNNPACK's products win.
+for those of few input channels on one core (YNNPACK's are hardly shared out to others); its own products too where weights are
+stored [inputs, outputs]; stored the other way round, YNNPACK's products win.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def compiler_options(graph: Graph, target: Target) -> dict[str, Any]:
         return {}
     convolutions = [node for node in graph.nodes if node.op.name in ("conv2d", "conv_transpose2d")]
     chosen = [PRODUCTS] if any(_reads_transposed_weights(node, graph) for node in graph.nodes) else []
-    if convolutions and all(map(has_few_channels, convolutions)):
+    if target.cores == 1 and convolutions and all(map(has_few_channels, convolutions)):
         chosen.append(CONVOLUTIONS)
     return {YNNPACK: ",".join(chosen)}
 
