@@ -18,13 +18,20 @@ from webnn_xla.lowering.window import SPATIAL, Window, by_letter, make_windows
 Integers = Sequence[int]
 
 
-class DepthwiseConv2d(Conv2d):
-    """``conv2d`` with as many groups as input and output channels: the sum of shifted images, each times its tap."""
+class FastConv2d(Conv2d, abstract=True):
+    """``conv2d`` by ``products``: its sums, before the bias."""
 
     internal = True
 
-    @staticmethod
+    @classmethod
+    def products(
+        cls, input: Array, filter: Array, windows: Sequence[Window], groups: int, layout: str, filter_layout: str
+    ) -> Array:
+        raise NotImplementedError
+
+    @classmethod
     def lower(
+        cls,
         input: Array,
         filter: Array,
         bias: Array | None,
@@ -36,72 +43,69 @@ class DepthwiseConv2d(Conv2d):
         filter_layout: str,
         target: Target,
     ) -> Array:
+        image, taps = by_letter(input_layout, input.shape), by_letter(filter_layout, filter.shape)
+        windows = make_windows(image, taps, padding, strides, dilations)
+        total = cls.products(widen(input), widen(filter), windows, groups, input_layout, filter_layout)
+        return narrow(_add_bias(total, bias, input_layout), input)
+
+
+class DepthwiseConv2d(FastConv2d):
+    """``conv2d`` with as many groups as input and output channels: the sum of shifted images, each times its tap."""
+
+    @classmethod
+    def products(
+        cls, input: Array, filter: Array, windows: Sequence[Window], groups: int, layout: str, filter_layout: str
+    ) -> Array:
         taps = by_letter(filter_layout, filter.shape)
-        windows = make_windows(by_letter(input_layout, input.shape), taps, padding, strides, dilations)
         # [h, w, channels]
-        weights = lax.squeeze(lax.transpose(widen(filter), [filter_layout.index(axis) for axis in "hwio"]), (2,))
-        image = padded(widen(input), windows, input_layout)
-        channel = input_layout.index("c")
+        weights = lax.squeeze(lax.transpose(filter, [filter_layout.index(axis) for axis in "hwio"]), (2,))
+        image = padded(input, windows, layout)
+        channel = layout.index("c")
         total = None
         for row in range(taps["h"]):
             for column in range(taps["w"]):
-                part = shifted(image, windows, (row, column), input_layout)
+                part = shifted(image, windows, (row, column), layout)
                 tap = lax.squeeze(lax.slice(weights, (row, column, 0), (row + 1, column + 1, groups)), (0, 1))
                 product = lax.mul(part, broadcast_along(tap, part.shape, (channel,)))
                 total = product if total is None else lax.add(total, product)
         assert total is not None
-        return narrow(_add_bias(total, bias, input_layout), input)
+        return total
 
 
-class GroupedConv2d(Conv2d):
-    """``conv2d`` of small groups: sums over taps and the channels of a group."""
+class GroupedConv2d(FastConv2d):
+    """``conv2d`` of small groups: sums over taps and the channels of a group, each a plane of every group.
 
-    internal = True
+    A plane is multiplied by a weight for every output channel of its group.
+    """
 
-    @staticmethod
-    def lower(
-        input: Array,
-        filter: Array,
-        bias: Array | None,
-        padding: Integers | None,
-        strides: Integers | None,
-        dilations: Integers | None,
-        groups: int,
-        input_layout: str,
-        filter_layout: str,
-        target: Target,
+    @classmethod
+    def products(
+        cls, input: Array, filter: Array, windows: Sequence[Window], groups: int, layout: str, filter_layout: str
     ) -> Array:
         taps = by_letter(filter_layout, filter.shape)
-        windows = make_windows(by_letter(input_layout, input.shape), taps, padding, strides, dilations)
-        total = _by_channels(widen(input), widen(filter), windows, groups, input_layout, filter_layout)
-        return narrow(_add_bias(total, bias, input_layout), input)
-
-
-def _by_channels(input: Array, filter: Array, windows: Sequence[Window], groups: int, layout: str, filter_layout: str) -> Array:
-    """Sum over taps and the channels of a group: each a plane of every group, times a weight for every output channel."""
-    taps = by_letter(filter_layout, filter.shape)
-    channel = layout.index("c")
-    outputs = taps["o"] // groups
-    # [h, w, channel of the group, group, output of the group]
-    weights = lax.transpose(filter, [filter_layout.index(axis) for axis in "hwio"])
-    weights = lax.reshape(weights, (taps["h"], taps["w"], taps["i"], groups, outputs))
-    image = padded(input, windows, layout)
-    split = lax.reshape(image, (*image.shape[:channel], groups, taps["i"], *image.shape[channel + 1 :]))
-    total = None
-    for inner in range(taps["i"]):
-        plane = lax.squeeze(lax.slice_in_dim(split, inner, inner + 1, axis=channel + 1), (channel + 1,))
-        for row in range(taps["h"]):
-            for column in range(taps["w"]):
-                part = shifted(plane, windows, (row, column), layout)
-                shape = (*part.shape[: channel + 1], outputs, *part.shape[channel + 1 :])
-                spread = lax.broadcast_in_dim(part, shape, [axis for axis in range(5) if axis != channel + 1])
-                tap = lax.squeeze(
-                    lax.slice(weights, (row, column, inner, 0, 0), (row + 1, column + 1, inner + 1, groups, outputs)), (0, 1, 2)
-                )
-                product = lax.mul(spread, lax.broadcast_in_dim(tap, shape, (channel, channel + 1)))
-                total = product if total is None else lax.add(total, product)
-    assert total is not None
-    return lax.reshape(total, (*total.shape[:channel], groups * outputs, *total.shape[channel + 2 :]))
+        channel = layout.index("c")
+        outputs = taps["o"] // groups
+        # [h, w, channel of the group, group, output of the group]
+        weights = lax.transpose(filter, [filter_layout.index(axis) for axis in "hwio"])
+        weights = lax.reshape(weights, (taps["h"], taps["w"], taps["i"], groups, outputs))
+        image = padded(input, windows, layout)
+        split = lax.reshape(image, (*image.shape[:channel], groups, taps["i"], *image.shape[channel + 1 :]))
+        total = None
+        for inner in range(taps["i"]):
+            plane = lax.squeeze(lax.slice_in_dim(split, inner, inner + 1, axis=channel + 1), (channel + 1,))
+            for row in range(taps["h"]):
+                for column in range(taps["w"]):
+                    part = shifted(plane, windows, (row, column), layout)
+                    shape = (*part.shape[: channel + 1], outputs, *part.shape[channel + 1 :])
+                    spread = lax.broadcast_in_dim(part, shape, [axis for axis in range(5) if axis != channel + 1])
+                    tap = lax.squeeze(
+                        lax.slice(weights, (row, column, inner, 0, 0), (row + 1, column + 1, inner + 1, groups, outputs)),
+                        (0, 1, 2),
+                    )
+                    product = lax.mul(spread, lax.broadcast_in_dim(tap, shape, (channel, channel + 1)))
+                    total = product if total is None else lax.add(total, product)
+        assert total is not None
+        return lax.reshape(total, (*total.shape[:channel], groups * outputs, *total.shape[channel + 2 :]))
 
 
 def padded(image: Array, windows: Sequence[Window], layout: str) -> Array:

@@ -46,23 +46,22 @@ def split(context: webnn.MLContext, tail: Callable[[Any, Any], Any], target: Tar
     return None if after is graph else after
 
 
-def check(context: webnn.MLContext, make: Callable[[Any], Mapping[str, Any]], cores: int, **options: Any) -> webnn.MLGraph:
-    """The whole compiler with and without turns gives the same."""
-    with webnn.ML().create_context(device=jax.devices("cpu")[0], cache=False) as own:
-        own.target = replace(own.target, cores=cores)
-        builders = [webnn.MLGraphBuilder(own) for _ in range(2)]
-        in_turn, whole = (
-            builder.build(make(builder), optimize=names, compiler_options=QUICK, **options)
-            for builder, names in zip(builders, (set(NAMES), set(NAMES) - {"images_in_turn"}), strict=True)
-        )
-        inputs = {name: random(*item.shape) for name, item in whole.input_descriptors.items()}
-        got, want = in_turn.compute(inputs), whole.compute(inputs)
+def check(make: Callable[[Any], Mapping[str, Any]], cores: int) -> tuple[webnn.MLGraph, webnn.MLGraph]:
+    """The whole compiler with and without turns: the two give the same."""
+    context = webnn.ML().create_context(device=jax.devices("cpu")[0], cache=False)
+    context.target = replace(context.target, cores=cores)
+    builders = [webnn.MLGraphBuilder(context) for _ in range(2)]
+    in_turn, whole = (
+        builder.build(make(builder), optimize=names, compiler_options=QUICK)
+        for builder, names in zip(builders, (set(NAMES), set(NAMES) - {"images_in_turn"}), strict=True)
+    )
+    inputs = {name: random(*item.shape) for name, item in whole.input_descriptors.items()}
+    want = whole.compute(inputs)
+    for got in (in_turn.compute(inputs), jax.jit(in_turn.as_function())(inputs)):
         for name, wanted in want.items():
             assert got[name].dtype == wanted.dtype
             np.testing.assert_allclose(got[name], wanted, rtol=1e-5, atol=1e-5 * float(np.abs(wanted).max()))
-        eager = jax.jit(in_turn.as_function())(inputs)
-        np.testing.assert_allclose(eager[name], wanted, rtol=1e-5, atol=1e-5 * float(np.abs(wanted).max()))
-    return in_turn
+    return in_turn, whole
 
 
 def network(b: Any, batch: int = 6) -> dict[str, Any]:
@@ -86,13 +85,13 @@ def network(b: Any, batch: int = 6) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("cores", "turns_of"), [(1, (6, 1)), (2, (3, 2)), (3, (2, 3)), (4, (2, 3))])
-def test_a_network_in_turns(context: webnn.MLContext, cores: int, turns_of: tuple[int, int]) -> None:
-    graph = check(context, network, cores)
+def test_a_network_in_turns(cores: int, turns_of: tuple[int, int]) -> None:
+    graph, whole = check(network, cores)
     main = graph._program.main
     assert (main.turns, main.abreast) == turns_of
     assert f"in {turns_of[0]} turns, of {turns_of[1]} × 1 of 6" in graph.fired_rewrites[0]
     assert [value.descriptor.shape[0] for value in main.inputs.values()] == [1, 1]
-    assert graph.cost().flops >= 6 * graph.cost().parameters
+    assert 0.5 < graph.cost().flops / whole.cost().flops < 2
     assert [item.shape for item in graph.output_descriptors.values()] == [(6, 7), (6, 7), (6, 1, 1, 8)]
 
 
@@ -221,11 +220,9 @@ def test_programs_of_other_batches_are_other_entries_of_the_cache(context: webnn
     seed=st.integers(0, 99),
 )
 def test_results_stay(batch: int, cores: int, channels: int, stride: int, seed: int) -> None:
-    context = webnn.ML().create_context(device_type="cpu", cache=False)
-
     def make(b: Any) -> dict[str, Any]:
         x = b.input("x", [batch, channels, 7, 6], "float32")
         y = b.conv2d(x, b.constant(random(channels, 1, 3, 3, seed=seed)), groups=channels, strides=[stride, 1])
         return {"y": b.clamp(b.conv2d(y, b.constant(random(3, channels, 1, 1))), min_value=-1, max_value=1)}
 
-    check(context, make, cores)
+    check(make, cores)
