@@ -60,7 +60,7 @@ def check(make: Callable[[Any], Mapping[str, Any]], cores: int) -> tuple[webnn.M
     for got in (in_turn.compute(inputs), jax.jit(in_turn.as_function())(inputs)):
         for name, wanted in want.items():
             assert got[name].dtype == wanted.dtype
-            np.testing.assert_allclose(got[name], wanted, rtol=1e-5, atol=1e-5 * float(np.abs(wanted).max()))
+            np.testing.assert_allclose(got[name], wanted, rtol=1e-3, atol=1e-3 * float(np.abs(wanted).max()))
     return in_turn, whole
 
 
@@ -76,12 +76,22 @@ def network(b: Any, batch: int = 6) -> dict[str, Any]:
     y = b.resample2d(b.conv_transpose2d(y, b.constant(random(4, 3, 2, 2))), scales=[2, 2], mode="linear")
     y = b.pad(b.slice(y, [0, 1, 2, 0], [batch, 2, 6, 10], strides=[1, 1, 2, 3]), [0, 0, 1, 1], [0, 0, 0, 1], mode="edge")
     y = b.instance_normalization(b.softmax(b.transpose(y, permutation=[0, 2, 3, 1]), 3), layout="nhwc")
+    y = b.reverse(b.gather(y, b.constant(np.array([2, 0, 1], np.int32)), axis=2), axes=[1, 2])
+    y = b.tile(
+        b.expand(b.reshape(y, [batch, *y.shape[1:3], 1, y.shape[3]]), [batch, *y.shape[1:3], 2, y.shape[3]]), [1, 1, 2, 1, 1]
+    )
+    y = b.squeeze(b.unsqueeze(b.reduce_mean(y, axes=[3]), [3]), axes=[3])
     y = b.cumulative_sum(b.reduce_max(y, axes=[3], keep_dimensions=False), 2)
     y = b.layer_normalization(b.matmul(y, b.transpose(y, permutation=[0, 2, 1])))
     y = b.matmul(b.constant(random(1, 3, y.shape[1])), b.matmul(y, b.constant(random(y.shape[2], 5))))
     flat = b.reshape(y, [batch, 15])
     z = b.gemm(flat, b.constant(random(7, 15)), c=b.constant(random(7)), b_transpose=True)
-    return {"y": b.prelu(z, b.constant(random(7))), "z": b.gemm(flat, b.constant(random(15, 7)), c=z), "mask": b.neg(mask)}
+    return {
+        "y": b.prelu(z, b.constant(random(7))),
+        "z": b.gemm(flat, b.constant(random(15, 7)), c=z),
+        "mask": b.neg(mask),
+        "best": b.arg_max(z, 1),
+    }
 
 
 @pytest.mark.parametrize(("cores", "turns_of"), [(1, (6, 1)), (2, (3, 2)), (3, (2, 3)), (4, (2, 3))])
@@ -92,7 +102,7 @@ def test_a_network_in_turns(cores: int, turns_of: tuple[int, int]) -> None:
     assert f"in {turns_of[0]} turns, of {turns_of[1]} × 1 of 6" in graph.fired_rewrites[0]
     assert [value.descriptor.shape[0] for value in main.inputs.values()] == [1, 1]
     assert 0.5 < graph.cost().flops / whole.cost().flops < 2
-    assert [item.shape for item in graph.output_descriptors.values()] == [(6, 7), (6, 7), (6, 1, 1, 8)]
+    assert [item.shape for item in graph.output_descriptors.values()] == [(6, 7), (6, 7), (6, 1, 1, 8), (6,)]
 
 
 def test_turns_grow_to_a_size(context: webnn.MLContext, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,6 +158,9 @@ DEPENDENT: dict[str, Callable[[Any, Any], Any]] = {
     "every other image": lambda b, x: b.slice(x, [0, 0, 0, 0], [4, 4, 6, 6], strides=[2, 1, 1, 1]),
     "images reversed": lambda b, x: b.reverse(x, axes=[0]),
     "another image": lambda b, x: b.pad(x, [1, 0, 0, 0], [0, 0, 0, 0]),
+    "images twice": lambda b, x: b.tile(x, [2, 1, 1, 1]),
+    "images as a new dimension": lambda b, x: b.expand(x, [4, 4, 4, 6, 6]),
+    "a dimension before the images": lambda b, x: b.unsqueeze(x, [0]),
     "images by number": lambda b, x: b.gather(x, b.constant(np.array([3, 0, 1, 2], np.int32))),
     "images times images": lambda b, x: b.matmul(b.reshape(x, [4, 144]), b.transpose(b.reshape(x, [4, 144]))),
     "images as columns": lambda b, x: b.gemm(b.constant(random(4, 4)), b.reshape(x, [4, 144])),

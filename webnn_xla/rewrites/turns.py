@@ -164,6 +164,11 @@ def _shape(node: Node, batched: Batched, part: int) -> Changes:
     return {"new_shape": (part, *node.attributes["new_shape"][1:])}
 
 
+def _spread(node: Node, batched: Batched, part: int) -> Changes:
+    same = node.operands["input"].descriptor.rank == node.outputs[0].descriptor.rank  # type: ignore[union-attr]
+    return _shape(node, batched, part) if same else None
+
+
 def _kept(node: Node, batched: Batched, part: int) -> Changes:
     return {} if order_of(node)[0] == 0 else None
 
@@ -173,7 +178,14 @@ def _window(node: Node, batched: Batched, part: int) -> Changes:
     return {"sizes": (part, *node.attributes["sizes"][1:])}
 
 
-def _padded(node: Node, batched: Batched, part: int) -> Changes:
+def _squeezed(node: Node, batched: Batched, part: int) -> Changes:
+    """By default all dimensions of 1 go, which the batch is not, but a part of it may be."""
+    axes, shape = node.attributes["axes"], node.operands["input"].descriptor.shape  # type: ignore[union-attr]
+    return {"axes": tuple(axis for axis, size in enumerate(shape) if size == 1) if axes is None else axes}
+
+
+def _by_size(node: Node, batched: Batched, part: int) -> Changes:
+    """Ops that leave the images as they are if they leave their number: padding and repetition."""
     return {}
 
 
@@ -204,10 +216,15 @@ _RULES: Final[dict[str, Callable[[Node, Batched, int], Changes]]] = {
     **dict.fromkeys(REDUCTIONS, _axes("axes")),
     "resample2d": _axes("axes", (2, 3)),
     "layer_normalization": _normalized,
+    **dict.fromkeys(("gather", "arg_min", "arg_max"), _axes("axis")),
+    **dict.fromkeys(("reverse", "unsqueeze"), _axes("axes")),
     "reshape": _shape,
+    "expand": _spread,
     "transpose": _kept,
     "slice": _window,
-    "pad": _padded,
+    "pad": _by_size,
+    "tile": _by_size,
+    "squeeze": _squeezed,
     "matmul": _rows,
     "gemm": _rows,
 }
