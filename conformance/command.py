@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, NoReturn, Protocol
 
 import typer
 from rich.console import Console
@@ -30,28 +33,14 @@ def wpt(
     """Run the vectors of web-platform-tests. Exit status: 0 all passed, 1 some failed, 2 they could not be run."""
     if through is not None:
         _wpt_through(directory, through, op, json_file, show)
-    from webnn_xla.conformance.wpt import run
-    from webnn_xla.context import ML
+    with _errors():
+        _check_writable(json_file)
+        from webnn_xla.conformance.wpt import run
+        from webnn_xla.context import ML
 
-    try:
-        if json_file is not None and not json_file.parent.is_dir():
-            raise DataError(f"{json_file}: no such folder")
-        with ML().create_context(device_type=device_type, optimize=optimize) as context, _progress() as bar:
-            task = bar.add_task("reading", total=None)
-            report = run(
-                directory,
-                ops=op,
-                context=context,
-                progress=lambda name, done, total: bar.update(task, description=name, completed=done, total=total),
-            )
-        if json_file is not None:
-            json_file.write_text(json.dumps(report.to_json(), indent=1) + "\n")
-    except WebNNError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(2) from None
-    except OSError as error:
-        typer.echo(f"error: {error.filename}: {error.strerror}", err=True)
-        raise typer.Exit(2) from None
+        with ML().create_context(device_type=device_type, optimize=optimize) as context, _progress() as progress:
+            report = run(directory, ops=op, context=context, progress=progress)
+        _write_json(json_file, report)
     for failure in report.failures[:show]:
         typer.echo(f"FAILED {failure}")
     hidden = len(report.failures) - show
@@ -64,26 +53,16 @@ def wpt(
 
 
 def _wpt_through(directory: Path, oracle: str, ops: list[str] | None, json_file: Path | None, show: int) -> NoReturn:
-    from webnn_xla.conformance.wpt_oracles import run_through
-    from webnn_xla.context import ML
-
-    try:
+    with _errors():
         if oracle not in ("stablehlo", "tosa"):
             raise DataError(f"--through: got {oracle}; allowed: stablehlo, tosa")
-        with ML().create_context(device_type="cpu") as context, _progress() as bar:
-            task = bar.add_task("reading", total=None)
-            report = run_through(
-                directory,
-                oracle,
-                context=context,
-                ops=ops,
-                progress=lambda name, done, total: bar.update(task, description=name, completed=done, total=total),
-            )
-        if json_file is not None:
-            json_file.write_text(json.dumps(report.to_json(), indent=1) + "\n")
-    except (WebNNError, OSError) as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(2) from None
+        _check_writable(json_file)
+        from webnn_xla.conformance.wpt_oracles import run_through
+        from webnn_xla.context import ML
+
+        with ML().create_context(device_type="cpu") as context, _progress() as progress:
+            report = run_through(directory, oracle, context=context, ops=ops, progress=progress)
+        _write_json(json_file, report)
     for name, case, state, reason in report.failures[:show]:
         typer.echo(f"{state.upper()} {name} {case!r}: {reason}")
     typer.echo(str(report))
@@ -97,19 +76,13 @@ def stablehlo_testdata(
     show: Annotated[int, typer.Option(min=0, help="How many failures to show.")] = 10,
 ) -> None:
     """Run StableHLO's own test data through XLA. Exit status: 0 all passed, 1 some failed, 2 they could not be run."""
-    from webnn_xla.conformance.stablehlo_testdata import run
+    with _errors():
+        _check_writable(json_file)
+        from webnn_xla.conformance.stablehlo_testdata import run
 
-    try:
-        with _progress() as bar:
-            task = bar.add_task("reading", total=None)
-            report = run(
-                directory, lambda name, done, total: bar.update(task, description=name[:24], completed=done, total=total)
-            )
-        if json_file is not None:
-            json_file.write_text(json.dumps(report.to_json(), indent=1) + "\n")
-    except (WebNNError, OSError) as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(2) from None
+        with _progress() as progress:
+            report = run(directory, progress)
+        _write_json(json_file, report)
     for name, problem in list(report.failed.items())[:show]:
         typer.echo(f"FAILED {name}: {problem}")
     typer.echo(str(report))
@@ -126,25 +99,18 @@ def onnx(
     optimize: Optimize = True,
 ) -> None:
     """Run the node tests of the onnx package. Exit status: 0 all passed, 1 some failed, 2 they could not be run."""
-    try:
+    with _errors():
+        _check_writable(json_file)
         from webnn_xla.conformance.onnx_nodes import run
         from webnn_xla.context import ML
 
-        if json_file is not None and not json_file.parent.is_dir():
-            raise DataError(f"{json_file}: no such folder")
-        with ML().create_context(device_type=device_type, optimize=optimize) as context, _progress() as bar:
-            task = bar.add_task("reading", total=None)
-            report = run(
-                name,
-                context=context,
-                step=step,
-                progress=lambda case, done, total: bar.update(task, description=case[:24], completed=done, total=total),
-            )
-        if json_file is not None:
-            json_file.write_text(json.dumps(report.to_json(), indent=1) + "\n")
-    except (WebNNError, ImportError) as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(2) from None
+        # A cache on disk would fill with the batches of this command, which nothing else runs.
+        with (
+            ML().create_context(device_type=device_type, optimize=optimize, cache=False) as context,
+            _progress() as progress,
+        ):
+            report = run(name, context=context, step=step, progress=progress)
+        _write_json(json_file, report)
     for failure in report.failures[:show]:
         typer.echo(f"FAILED {failure.name}: {failure.problem}")
     if len(report.failures) > show:
@@ -167,31 +133,18 @@ def spec(
 
     Exit status: 0 all agree, or differ as explained; 1 unexplained differences or crashes; 2 an oracle is not installed.
     """
-    from webnn_xla.conformance import specifications
-    from webnn_xla.context import ML
+    with _errors():
+        _check_writable(json_file, html_file)
+        from webnn_xla.conformance import specifications
+        from webnn_xla.context import ML
 
-    try:
-        for path in (json_file, html_file):
-            if path is not None and not path.parent.is_dir():
-                raise DataError(f"{path}: no such folder")
-        with ML().create_context(device_type=device_type) as context, _progress() as bar:
-            task = bar.add_task("starting", total=None)
-            report = specifications.run(
-                op,
-                context=context,
-                data_types=data_type,
-                max_cases=max_cases,
-                progress=lambda name, done, total: bar.update(task, description=name, completed=done, total=total),
-            )
-        if json_file is not None:
-            json_file.write_text(json.dumps(report.to_json(), indent=1) + "\n")
+        with ML().create_context(device_type=device_type) as context, _progress("starting") as progress:
+            report = specifications.run(op, context=context, data_types=data_type, max_cases=max_cases, progress=progress)
+        _write_json(json_file, report)
         if html_file is not None:
             from webnn_xla.conformance.specification_page import page
 
             html_file.write_text(page(report), encoding="utf-8")
-    except (WebNNError, OSError) as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(2) from None
     for problem in report.problems[:show]:
         typer.echo(f"DIFFERS {problem}")
     if len(report.problems) > show:
@@ -202,7 +155,44 @@ def spec(
     raise typer.Exit(1 if report.problems else 2 if report.missing else 0)
 
 
-def _progress() -> Progress:
+class _Report(Protocol):
+    def to_json(self) -> object: ...
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    """What could not be run ends as one line on standard error, and exit status 2."""
+    try:
+        yield
+    except (WebNNError, ImportError, OSError) as error:
+        message = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)
+        typer.echo(f"error: {message}", err=True)
+        raise typer.Exit(2) from None
+
+
+def _check_writable(*files: Path | None) -> None:
+    """Before the work, which takes long: DataError unless every file that is given can be written."""
+    for file in files:
+        if file is None:
+            continue
+        if not file.parent.is_dir():
+            raise DataError(f"{file}: no such folder")
+        if file.is_dir():
+            raise DataError(f"{file}: is a folder")
+        if not os.access(file if file.exists() else file.parent, os.W_OK):
+            raise DataError(f"{file}: may not be written")
+
+
+def _write_json(file: Path | None, report: _Report) -> None:
+    if file is not None:
+        file.write_text(json.dumps(report.to_json(), indent=1) + "\n")
+
+
+@contextmanager
+def _progress(first: str = "reading") -> Iterator[Callable[[str, int, int], None]]:
+    """A bar on standard error, if that is a terminal. Gives what is called with a name, how many are done, and of how many."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description:24}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(first, total=None)
+        yield lambda name, done, total: bar.update(task, description=name[:24], completed=done, total=total)

@@ -261,6 +261,31 @@ def test_wrong_paths_and_ops_end_with_status_2_and_one_line(tmp_path: Path) -> N
         assert result.output.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    "command", ["wpt", "wpt --through stablehlo", "wpt --through tosa", "stablehlo-testdata", "onnx", "spec"]
+)
+def test_a_report_that_cannot_be_written_ends_before_the_work(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def work(*_: object, **__: object) -> None:
+        raise AssertionError("the work began")
+
+    for name in ("wpt.run", "wpt_oracles.run_through", "stablehlo_testdata.run", "onnx_nodes.run", "specifications.run"):
+        monkeypatch.setattr(f"webnn_xla.conformance.{name}", work)
+    name, *options = command.split()
+    folders = [] if name in ("onnx", "spec") else [str(write(tmp_path, [graph_case()]))]
+
+    def refused(path: Path, message: str) -> None:
+        result = CliRunner().invoke(wpt.app, [name, *folders, *options, "--json", str(path)])
+        assert (result.exit_code, result.output) == (2, f"error: {path}: {message}\n")
+
+    refused(tmp_path / "nowhere" / "report.json", "no such folder")
+    refused(tmp_path, "is a folder")
+    monkeypatch.setattr("os.access", lambda _, mode: mode != os.W_OK)  # root may write everywhere
+    refused(tmp_path / "report.json", "may not be written")
+    assert not (tmp_path / "report.json").exists()
+
+
 def test_show_limits_the_failures_shown(tmp_path: Path) -> None:
     folder = write(tmp_path, [graph_case(9.0, id=f"c{index}") for index in range(5)])
     status, output = invoke(folder, "--show", "2")
