@@ -30,9 +30,8 @@ OUTSIDE: Final = ("training", "string", "sequence", "random")
 BATCH: Final = 40
 """Cases that are compiled together: compiling takes most of the time."""
 
-QUICK: Final = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
-"""Compiler options on the CPU for what runs once, where compiling takes the time: without LLVM's optimizations, and with XLA's
-older code generator, without which these cases take twice as long. Tests that are about meaning use them too."""
+QUICK: Final = {"xla_backend_optimization_level": 0}
+"""Compiler options on the CPU for what runs once, where compiling takes the time: without LLVM's optimizations."""
 
 TWO_ULP: Final = {"bfloat16": 2**-6, "float16": 2**-9}
 """Least tolerance of narrow types: two units in the last place, as ONNX's own runner has it for bfloat16."""
