@@ -5,7 +5,7 @@ Values are compared by identity: a value is the output of one node, an input, or
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -34,13 +34,20 @@ class Node:
     attributes: Mapping[str, Any]
     outputs: tuple[Value, ...]
     label: str = ""
+    _inputs: tuple[Value, ...] = field(init=False, repr=False)
 
-    def inputs(self) -> Iterator[Value]:
+    def __post_init__(self) -> None:
+        sources: list[Value] = []
         for operand in self.operands.values():
             if isinstance(operand, tuple):
-                yield from operand
+                sources += operand
             else:
-                yield operand
+                sources.append(operand)
+        object.__setattr__(self, "_inputs", tuple(sources))
+
+    def inputs(self) -> tuple[Value, ...]:
+        """The values that it reads, in the order of its operands."""
+        return self._inputs
 
     def with_operands(self, change: Callable[[Value], Value]) -> Node:
         """This node reading ``change(value)`` in place of each value; itself if nothing changes."""
