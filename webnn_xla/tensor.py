@@ -91,6 +91,9 @@ class MLTensor:
     @property
     def array(self) -> jax.Array:
         """The current data as a JAX array on the context's device, without a copy. Immutable."""
+        # A destroyed tensor has no value, and all tensors of a destroyed context are.
+        if self._value is not None:
+            return self._value
         self._context._check_alive("MLTensor")
         if self._destroyed:
             raise DestroyedObjectError("the tensor is destroyed", operator="MLTensor", operand="array")
