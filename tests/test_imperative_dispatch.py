@@ -349,3 +349,17 @@ def test_weights_that_come_later_are_seen(own: webnn.MLContext) -> None:
     graph.destroy()
     with pytest.raises(webnn.InvalidStateError):
         own.dispatch(graph, {"x": x}, {"out": out})
+
+
+def test_a_failed_dispatch_leaves_tensors_that_work(own: webnn.MLContext) -> None:
+    graph, x, out = scale_graph(own, 2), one(own, 3), one(own)
+    for _ in range(2):
+        own.dispatch(graph, {"x": x}, {"out": out})
+    assert read(out) == [6]
+    x.array.delete()
+    with pytest.raises(webnn.OperationError, match="running the graph failed"):
+        own.dispatch(graph, {"x": x}, {"out": out})
+    assert read(out) == [0]
+    own.write_tensor(x, [4])
+    own.dispatch(graph, {"x": x}, {"out": out})
+    assert read(out) == [8]

@@ -235,8 +235,9 @@ class MLContext:
     def dispatch(self, graph: MLGraph, inputs: Mapping[str, MLTensor], outputs: Mapping[str, MLTensor]) -> None:
         """Runs ``graph`` on tensors of this context. Returns at once: ``read_tensor`` waits for the results.
 
+        What the outputs held is released before it runs: if it fails they are zeros, as another thread may see them meanwhile.
         Errors: ArgumentError for foreign or constant tensors, a tensor given twice, missing or unknown names, or a
-        descriptor that differs; InvalidStateError for a destroyed graph or a lost context.
+        descriptor that differs; InvalidStateError for a destroyed graph or a lost context; OperationError if it fails to run.
         Source: https://www.w3.org/TR/webnn/#api-mlcontext-dispatch
         """
         if type(graph) is MLGraph and graph._context is self and graph._short(inputs, outputs):
