@@ -81,8 +81,9 @@ class Conv2d(Convolution):
             require_output(axis, window, window.positions, "filter")
         return _output(input, input_layout, taps["o"], [window.positions for window in windows])
 
-    @staticmethod
+    @classmethod
     def lower(
+        cls,
         input: Array,
         filter: Array,
         bias: Array | None,
@@ -96,17 +97,32 @@ class Conv2d(Convolution):
     ) -> Array:
         image, taps = by_letter(input_layout, input.shape), by_letter(filter_layout, filter.shape)
         windows = make_windows(image, taps, padding, strides, dilations)
-        result = lax.conv_general_dilated(
-            widen(input),
-            widen(filter),
+        result = cls.products(widen(input), widen(filter), windows, groups, input_layout, filter_layout, target)
+        return narrow(_add_bias(result, bias, input_layout), input)
+
+    @classmethod
+    def products(
+        cls,
+        input: Array,
+        filter: Array,
+        windows: Sequence[Window],
+        groups: int,
+        layout: str,
+        filter_layout: str,
+        target: Target,
+    ) -> Array:
+        """The sums of products, before the bias. Faster forms of the op are others of these."""
+        result: Array = lax.conv_general_dilated(
+            input,
+            filter,
             window_strides=[window.stride for window in windows],
             padding=[(window.before, window.after) for window in windows],
             rhs_dilation=[window.dilation for window in windows],
-            dimension_numbers=(input_layout.upper(), filter_layout.upper(), input_layout.upper()),
+            dimension_numbers=(layout.upper(), filter_layout.upper(), layout.upper()),
             feature_group_count=groups,
             precision=target.precision,
         )
-        return narrow(_add_bias(result, bias, input_layout), input)
+        return result
 
     @staticmethod
     def to_tosa(

@@ -10,51 +10,27 @@ from collections.abc import Sequence
 import numpy as np
 from jax import Array, lax
 
-from webnn_xla.lowering.convolution import Conv2d, _add_bias
+from webnn_xla.lowering.convolution import Conv2d
 from webnn_xla.lowering.op import Target
-from webnn_xla.lowering.primitives import broadcast_along, narrow, widen
-from webnn_xla.lowering.window import SPATIAL, Window, by_letter, make_windows
-
-Integers = Sequence[int]
+from webnn_xla.lowering.primitives import broadcast_along
+from webnn_xla.lowering.window import SPATIAL, Window, by_letter
 
 
-class FastConv2d(Conv2d, abstract=True):
-    """``conv2d`` by ``products``: its sums, before the bias."""
+class DepthwiseConv2d(Conv2d):
+    """``conv2d`` with as many groups as input and output channels: the sum of shifted images, each times its tap."""
 
     internal = True
 
     @classmethod
     def products(
-        cls, input: Array, filter: Array, windows: Sequence[Window], groups: int, layout: str, filter_layout: str
-    ) -> Array:
-        raise NotImplementedError
-
-    @classmethod
-    def lower(
         cls,
         input: Array,
         filter: Array,
-        bias: Array | None,
-        padding: Integers | None,
-        strides: Integers | None,
-        dilations: Integers | None,
+        windows: Sequence[Window],
         groups: int,
-        input_layout: str,
+        layout: str,
         filter_layout: str,
         target: Target,
-    ) -> Array:
-        image, taps = by_letter(input_layout, input.shape), by_letter(filter_layout, filter.shape)
-        windows = make_windows(image, taps, padding, strides, dilations)
-        total = cls.products(widen(input), widen(filter), windows, groups, input_layout, filter_layout)
-        return narrow(_add_bias(total, bias, input_layout), input)
-
-
-class DepthwiseConv2d(FastConv2d):
-    """``conv2d`` with as many groups as input and output channels: the sum of shifted images, each times its tap."""
-
-    @classmethod
-    def products(
-        cls, input: Array, filter: Array, windows: Sequence[Window], groups: int, layout: str, filter_layout: str
     ) -> Array:
         taps = by_letter(filter_layout, filter.shape)
         # [h, w, channels]
@@ -72,15 +48,24 @@ class DepthwiseConv2d(FastConv2d):
         return total
 
 
-class GroupedConv2d(FastConv2d):
+class GroupedConv2d(Conv2d):
     """``conv2d`` of small groups: sums over taps and the channels of a group, each a plane of every group.
 
     A plane is multiplied by a weight for every output channel of its group.
     """
 
+    internal = True
+
     @classmethod
     def products(
-        cls, input: Array, filter: Array, windows: Sequence[Window], groups: int, layout: str, filter_layout: str
+        cls,
+        input: Array,
+        filter: Array,
+        windows: Sequence[Window],
+        groups: int,
+        layout: str,
+        filter_layout: str,
+        target: Target,
     ) -> Array:
         taps = by_letter(filter_layout, filter.shape)
         channel = layout.index("c")

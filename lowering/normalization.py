@@ -104,20 +104,21 @@ def _reciprocal_deviation(variance: Array, epsilon: float, like: Array) -> Array
 def _normalize(input: Array, axes: Sequence[int], epsilon: float, target: Target) -> Array:
     """``input`` (widened) less its mean, over its deviation, both over ``axes``. Over no axes it is 0."""
     axes = sorted(axes)
+    wide = widen(input)
     if not axes:
-        return constant(0, widen(input))
+        return constant(0, wide)
     kept = [axis for axis in range(input.ndim) if axis not in axes]
 
     def spread(x: Array) -> Array:
         return broadcast_along(x, input.shape, kept)
 
     if target.platform == "portable":
-        centered = _center(widen(input), axes, target)
+        centered = _center(wide, axes, target)
         variance = _variance(centered, axes, target)
     else:
         # What is left of the mean after its first subtraction is small, so the mean of squares needs not wait for it: their
         # difference loses no digits but where all elements are equal, and there it may be a little less than 0.
-        nearly = lax.sub(widen(input), spread(_first_mean(widen(input), axes, target)))
+        nearly = lax.sub(wide, spread(_first_mean(wide, axes, target)))
         rest, squares = _mean(nearly, axes, target), _variance(nearly, axes, target)
         centered = lax.sub(nearly, spread(rest))
         variance = lax.max(lax.sub(squares, lax.mul(rest, rest)), constant(0, rest))

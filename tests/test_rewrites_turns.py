@@ -81,6 +81,7 @@ def network(b: Any, batch: int = 6) -> dict[str, Any]:
         b.expand(b.reshape(y, [batch, *y.shape[1:3], 1, y.shape[3]]), [batch, *y.shape[1:3], 2, y.shape[3]]), [1, 1, 2, 1, 1]
     )
     y = b.squeeze(b.unsqueeze(b.reduce_mean(y, axes=[3]), [3]), axes=[3])
+    y = b.squeeze(b.unsqueeze(y, [3]))
     y = b.cumulative_sum(b.reduce_max(y, axes=[3], keep_dimensions=False), 2)
     y = b.layer_normalization(b.matmul(y, b.transpose(y, permutation=[0, 2, 1])))
     y = b.matmul(b.constant(random(1, 3, y.shape[1])), b.matmul(y, b.constant(random(y.shape[2], 5))))

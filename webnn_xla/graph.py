@@ -133,7 +133,7 @@ class Graph:
         """Values that no input reaches; True where a named constant does, so that ``load_weights`` may change them."""
         constant = {value: bool(payload.name) for value, payload in self.constants.items()}
         for node in self.nodes:
-            sources = list(node.inputs())
+            sources = node.inputs()
             if all(value in constant for value in sources):
                 named = any(constant[value] for value in sources)
                 constant.update(dict.fromkeys(node.outputs, named))

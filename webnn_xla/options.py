@@ -12,6 +12,7 @@ from typing import Any, Final
 from webnn_xla.graph import Graph, Node, Value
 from webnn_xla.lowering.op import Target
 from webnn_xla.rewrites.depthwise import has_few_channels
+from webnn_xla.rewrites.editing import is_convolution
 
 YNNPACK: Final = "xla_cpu_experimental_ynn_fusion_type"
 NONE: Final = ""
@@ -25,7 +26,7 @@ def compiler_options(graph: Graph, target: Target) -> dict[str, Any]:
     """The options for ``graph`` as it is compiled, after rewrites."""
     if target.platform != "cpu":
         return {}
-    convolutions = [node for node in graph.nodes if node.op.name in ("conv2d", "conv_transpose2d")]
+    convolutions = list(filter(is_convolution, graph.nodes))
     chosen = [PRODUCTS] if any(_reads_transposed_weights(node, graph) for node in graph.nodes) else []
     if target.cores == 1 and convolutions and all(map(has_few_channels, convolutions)):
         chosen.append(CONVOLUTIONS)

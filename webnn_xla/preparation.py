@@ -44,8 +44,7 @@ def split(graph: Graph) -> Split:
     prepared: list[Node] = []
     main: list[Node] = []
     for node in graph.nodes:
-        operands = list(node.inputs())
-        if all(value in ready for value in operands) and not grows(node) and not is_free(node, users):
+        if all(value in ready for value in node.inputs()) and not grows(node) and not is_free(node, users):
             prepared.append(node)
             ready.update(node.outputs)
         else:

@@ -137,6 +137,11 @@ def find_op(name: str) -> type[Op]:
     return op
 
 
+def is_convolution(node: Node) -> bool:
+    """True for a convolution of the specification, transposed or not."""
+    return node.op.name in ("conv2d", "conv_transpose2d")
+
+
 Rule = Callable[[Node, View], Draft | None]
 
 
@@ -164,7 +169,7 @@ def _note(draft: Draft, view: View) -> None:
     view.constants.update(draft.constants)
     view._constant_values.update(dict.fromkeys(draft.constants, False))
     for node in draft.nodes:
-        sources = list(node.inputs())
+        sources = node.inputs()
         if all(view.is_constant(value) for value in sources):
             named = any(view._constant_values[value] for value in sources)
             view._constant_values.update(dict.fromkeys(node.outputs, named))

@@ -9,7 +9,7 @@ from typing import Any, Final
 from webnn_xla.graph import Graph, Node, Value
 from webnn_xla.lowering.op import Target
 from webnn_xla.rewrites.depthwise import has_few_channels
-from webnn_xla.rewrites.editing import Draft
+from webnn_xla.rewrites.editing import Draft, is_convolution
 from webnn_xla.rewrites.pointwise import is_pointwise
 from webnn_xla.rewrites.simplify import order_of
 from webnn_xla.rewrites.transposed import is_spread
@@ -94,7 +94,7 @@ def channels_last(graph: Graph, target: Target) -> Graph:
     """
     if target.platform not in PLATFORMS or not any(_is_seed(node) for node in graph.nodes):
         return graph
-    convolutions = [node for node in graph.nodes if node.op.name in ("conv2d", "conv_transpose2d")]
+    convolutions = list(filter(is_convolution, graph.nodes))
     if len(convolutions) == 1 and has_few_channels(convolutions[0]):
         return graph
     return _Walk(graph).run()
@@ -102,7 +102,7 @@ def channels_last(graph: Graph, target: Target) -> Graph:
 
 def _is_seed(node: Node) -> bool:
     """True for a node that is worth transposes of its own. Others follow the image that they get."""
-    if node.op.name not in ("conv2d", "conv_transpose2d") or node.attributes["input_layout"] != "nchw":
+    if not is_convolution(node) or node.attributes["input_layout"] != "nchw":
         return False
     return bool(node.attributes["groups"] == 1) and not is_pointwise(node) and not (is_spread(node) and _batch(node) == 1)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from webnn_xla.graph import Graph, Node, Value
 from webnn_xla.lowering.op import Target
+from webnn_xla.lowering.window import by_letter
+from webnn_xla.rewrites.editing import is_convolution
 from webnn_xla.rewrites.layout import ELEMENTWISE, REDUCTIONS
 from webnn_xla.rewrites.simplify import order_of
 
@@ -32,7 +33,7 @@ def images_in_turn(graph: Graph, target: Target) -> Graph:
     products for each byte that it writes, as depthwise convolutions have: its layers then wait for memory, unless what
     they pass on stays in the cache. For CPU, up to 4 cores.
     """
-    if target.platform != "cpu" or target.cores > MAX_CORES or not any(map(_is_convolution, graph.nodes)):
+    if target.platform != "cpu" or target.cores > MAX_CORES or not any(map(is_convolution, graph.nodes)):
         return graph
     sizes = {value.descriptor.shape[0] if value.descriptor.rank else 1 for value in graph.inputs.values()}
     if len(sizes) != 1 or sizes == {1} or not _waits_for_memory(graph, target):
@@ -44,30 +45,24 @@ def images_in_turn(graph: Graph, target: Target) -> Graph:
     return graph if split is None else replace(split, turns=batch // part // abreast, abreast=abreast)
 
 
-def _is_convolution(node: Node) -> bool:
-    return node.op.name in ("conv2d", "conv_transpose2d")
-
-
 def _waits_for_memory(graph: Graph, target: Target) -> bool:
     written = sum(value.descriptor.byte_length for value in graph.producers)
     return sum(map(_products, graph.nodes)) < PRODUCTS_PER_BYTE[target.cores > 1] * written
 
 
 def _products(node: Node) -> int:
-    if node.op.name in ("conv2d", "matmul", "gemm"):
-        weights = node.operands["filter" if node.op.name == "conv2d" else "b"]
-        assert isinstance(weights, Value)
-        shape, result = weights.descriptor.shape, node.outputs[0].descriptor
-        if node.op.name == "conv2d":
-            return int(result.element_count * math.prod(shape) // shape[node.attributes["filter_layout"].index("o")])
-        return result.element_count * shape[-1 if node.attributes.get("b_transpose") else -2]
-    if node.op.name == "conv_transpose2d":
-        image, weights = node.operands["input"], node.operands["filter"]
-        assert isinstance(image, Value)
-        assert isinstance(weights, Value)
-        shape = weights.descriptor.shape
-        return int(image.descriptor.element_count * math.prod(shape) // shape[node.attributes["filter_layout"].index("i")])
-    return 0
+    if node.op.name in ("matmul", "gemm"):
+        rows = node.operands["b"].descriptor.shape  # type: ignore[union-attr]
+        return node.outputs[0].descriptor.element_count * rows[-1 if node.attributes.get("b_transpose") else -2]
+    if not is_convolution(node):
+        return 0
+    # Each element of the output meets the filter of its channel; transposed, each element of the input.
+    image, channel = (node.outputs[0], "o") if node.op.name == "conv2d" else (node.operands["input"], "i")
+    filter = node.operands["filter"]
+    assert isinstance(image, Value)
+    assert isinstance(filter, Value)
+    channels = by_letter(node.attributes["filter_layout"], filter.descriptor.shape)[channel]
+    return image.descriptor.element_count * filter.descriptor.element_count // channels
 
 
 def _part(graph: Graph, batch: int) -> int:
@@ -115,15 +110,16 @@ Batched = Mapping[Value, Value]
 
 
 def _elementwise(node: Node, batched: Batched, part: int) -> Changes:
-    """Operands without the batch are broadcast along it."""
+    """Also products of matrices of which there is one for each image."""
     rank = node.outputs[0].descriptor.rank
-    for value in node.inputs():
-        if value in batched:
-            if value.descriptor.rank != rank:
-                return None
-        elif value.descriptor.rank == rank and value.descriptor.shape[0] != 1:
-            return None
-    return {}
+    return {} if all(_along_batch(value, rank, batched) for value in node.inputs()) else None
+
+
+def _along_batch(value: Value, rank: int, batched: Batched) -> bool:
+    """True if a result of ``rank`` dimensions has for each image what ``value`` has for it, or the same for all of them."""
+    if value in batched:
+        return value.descriptor.rank == rank
+    return value.descriptor.rank < rank or value.descriptor.shape[0] == 1
 
 
 def _only(name: str) -> Callable[[Node, Batched, int], Changes]:
@@ -136,28 +132,18 @@ def _only(name: str) -> Callable[[Node, Batched, int], Changes]:
 
 
 def _axes(name: str, default: tuple[int, ...] | None = None) -> Callable[[Node, Batched, int], Changes]:
-    """Ops along dimensions ``name`` of their first operand; ``default`` are those of None, and all if it is None itself."""
+    """Ops along dimensions ``name`` of their first operand; ``default`` stands for None, and None for all of them."""
 
     def rule(node: Node, batched: Batched, part: int) -> Changes:
         axes = default if node.attributes[name] is None else node.attributes[name]
         if axes is None or 0 in ((axes,) if isinstance(axes, int) else axes):
             return None
         first = next(iter(node.operands.values()))
-        group = first if isinstance(first, tuple) else (first,)
-        others = [value for key, operand in node.operands.items() if operand is not first for value in _each(operand)]
-        return {} if all(value in batched for value in group) and not any(value in batched for value in others) else None
+        count = len(first) if isinstance(first, tuple) else 1
+        own, others = node.inputs()[:count], node.inputs()[count:]
+        return {} if all(value in batched for value in own) and not any(value in batched for value in others) else None
 
     return rule
-
-
-def _each(operand: Value | tuple[Value, ...]) -> tuple[Value, ...]:
-    return operand if isinstance(operand, tuple) else (operand,)
-
-
-def _normalized(node: Node, batched: Batched, part: int) -> Changes:
-    """By default, layer normalization is over all dimensions but the first."""
-    axes = node.attributes["axes"]
-    return {} if (axes is None or 0 not in axes) and _only("input")(node, batched, part) is not None else None
 
 
 def _shape(node: Node, batched: Batched, part: int) -> Changes:
@@ -190,22 +176,12 @@ def _by_size(node: Node, batched: Batched, part: int) -> Changes:
 
 
 def _rows(node: Node, batched: Batched, part: int) -> Changes:
-    """A product: the rows of ``a`` are images, or both operands have a product for each."""
-    a, b = node.operands["a"], node.operands["b"]
-    assert isinstance(a, Value)
-    assert isinstance(b, Value)
-    if node.op.name == "gemm":
-        c = node.operands.get("c")
-        rows = a in batched and b not in batched and not node.attributes["a_transpose"]
-        if isinstance(c, Value) and c not in batched and c.descriptor.rank == 2 and c.descriptor.shape[0] != 1:
-            return None
-        return {} if rows and (c not in batched or c.descriptor.rank == 2) else None  # type: ignore[union-attr]
-    ranks = a.descriptor.rank, b.descriptor.rank
-    if a in batched and b in batched:
-        return {} if ranks[0] == ranks[1] > 2 else None
-    if a in batched:
-        return {} if ranks[1] == 2 or ranks[1] < ranks[0] or (ranks[0] > 2 and b.descriptor.shape[0] == 1) else None
-    return {} if ranks[1] > 2 and (ranks[0] < ranks[1] or a.descriptor.shape[0] == 1) else None
+    """A product of two matrices: the rows of ``a`` are images. Of more dimensions, it has a product for each."""
+    if node.outputs[0].descriptor.rank > 2:
+        return _elementwise(node, batched, part)
+    a, b, added = node.operands["a"], node.operands["b"], node.operands.get("c")
+    rows = a in batched and b not in batched and not node.attributes.get("a_transpose")
+    return {} if rows and (not isinstance(added, Value) or _along_batch(added, 2, batched)) else None
 
 
 _RULES: Final[dict[str, Callable[[Node, Batched, int], Changes]]] = {
@@ -215,7 +191,7 @@ _RULES: Final[dict[str, Callable[[Node, Batched, int], Changes]]] = {
     **dict.fromkeys(("concat", "split", "softmax", "batch_normalization", "cumulative_sum"), _axes("axis")),
     **dict.fromkeys(REDUCTIONS, _axes("axes")),
     "resample2d": _axes("axes", (2, 3)),
-    "layer_normalization": _normalized,
+    "layer_normalization": _axes("axes", ()),
     **dict.fromkeys(("gather", "arg_min", "arg_max"), _axes("axis")),
     **dict.fromkeys(("reverse", "unsqueeze"), _axes("axes")),
     "reshape": _shape,
